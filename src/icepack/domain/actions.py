@@ -1,0 +1,176 @@
+"""The six actions and the exact parameters each one runs with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter
+
+from icepack.domain.files import PartitionKey, PartitionValue
+
+
+class ActionKind(StrEnum):
+    """In the order in which they run: what deletes files comes last."""
+
+    COMPACT = "compact"
+    REWRITE_POSITION_DELETES = "rewrite_position_deletes"
+    REWRITE_MANIFESTS = "rewrite_manifests"
+    EXPIRE_SNAPSHOTS = "expire_snapshots"
+    REMOVE_ORPHAN_FILES = "remove_orphan_files"
+    COMPUTE_STATS = "compute_stats"
+
+
+ACTION_ORDER = tuple(ActionKind)
+
+
+class Strategy(StrEnum):
+    """Which files a compaction looks for."""
+
+    SMALL_FILES = "small_files"
+    DELETE_FILES = "delete_files"
+    TIME_SERIES = "time_series"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Strategy | None:
+        return next((member for member in cls if member.value == str(value).replace("-", "_").lower()), None)
+
+
+class Layout(StrEnum):
+    """In what order the rewritten rows lie."""
+
+    BINPACK = "binpack"
+    SORT = "sort"
+    ZORDER = "zorder"
+    HILBERT = "hilbert"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Layout | None:
+        folded = str(value).replace("-", "").replace("_", "").lower()
+        return next((member for member in cls if member.value == folded), None)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSelection:
+    key: PartitionKey
+    values: tuple[PartitionValue, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compact:
+    """Rewrites small files, or files with deletes on them, into files near the target size."""
+
+    kind: Literal[ActionKind.COMPACT] = ActionKind.COMPACT
+    strategy: Strategy = Strategy.SMALL_FILES
+    layout: Layout = Layout.BINPACK
+    columns: tuple[str, ...] = ()
+    """Sort, z-order or Hilbert columns; none for sort means the table's own order."""
+    target_file_bytes: int | None = None
+    small_file_bytes: int | None = None
+    min_input_files: int = 5
+    delete_file_threshold: int | None = None
+    partition_filter: str | None = None
+    partitions: tuple[PartitionSelection, ...] = ()
+    """Exactly these partitions; empty means all that the filter leaves."""
+    partial_progress: bool = False
+    rewrite_all: bool = False
+    max_cost_dollars: float | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewritePositionDeletes:
+    """Merges position-delete files, dropping what no longer refers to a live row."""
+
+    kind: Literal[ActionKind.REWRITE_POSITION_DELETES] = ActionKind.REWRITE_POSITION_DELETES
+    partition_filter: str | None = None
+    remove_dangling: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteManifests:
+    """Groups the manifests' entries again, by partition."""
+
+    kind: Literal[ActionKind.REWRITE_MANIFESTS] = ActionKind.REWRITE_MANIFESTS
+    spec_id: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireSnapshots:
+    """Drops snapshots past their retention, and the files that only they refer to."""
+
+    kind: Literal[ActionKind.EXPIRE_SNAPSHOTS] = ActionKind.EXPIRE_SNAPSHOTS
+    older_than: timedelta = timedelta(days=7)
+    retain_last: int = 1
+    snapshot_ids: tuple[int, ...] = ()
+    clean_expired_metadata: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveOrphanFiles:
+    """Deletes files below the table's location that no metadata refers to."""
+
+    kind: Literal[ActionKind.REMOVE_ORPHAN_FILES] = ActionKind.REMOVE_ORPHAN_FILES
+    older_than: timedelta = timedelta(days=7)
+    max_files: int = 100_000
+    max_share: float = 0.5
+    """Of all files below the location: more orphans than this is taken for a mistake."""
+    location: str | None = None
+    override_age_floor: bool = False
+    dry_run: bool = False
+    equal_schemes: Mapping[str, str] = field(default_factory=dict)
+    equal_authorities: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeStats:
+    """Writes distinct counts for the query planner; partition statistics on request."""
+
+    kind: Literal[ActionKind.COMPUTE_STATS] = ActionKind.COMPUTE_STATS
+    columns: tuple[str, ...] = ()
+    snapshot_id: int | None = None
+    partition_stats: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+Action: TypeAlias = Annotated[
+    Compact | RewritePositionDeletes | RewriteManifests | ExpireSnapshots | RemoveOrphanFiles | ComputeStats,
+    Field(discriminator="kind"),
+]
+
+_ADAPTER: TypeAdapter[Any] = TypeAdapter(Action)
+
+ORPHAN_AGE_FLOOR = timedelta(hours=24)
+
+_COMMITTING = frozenset({ActionKind.COMPACT, ActionKind.REWRITE_POSITION_DELETES, ActionKind.REWRITE_MANIFESTS})
+_DELETING = frozenset({ActionKind.EXPIRE_SNAPSHOTS, ActionKind.REMOVE_ORPHAN_FILES})
+
+
+def commits_snapshot(kind: ActionKind) -> bool:
+    """Whether the action's work shows as a snapshot of its own, which then carries the stamp."""
+    return kind in _COMMITTING
+
+
+def deletes_files(kind: ActionKind) -> bool:
+    return kind in _DELETING
+
+
+def action_to_json(action: Action) -> dict[str, Any]:
+    value: dict[str, Any] = _ADAPTER.dump_python(action, mode="json")
+    return value
+
+
+def action_from_json(value: Any) -> Action:
+    action: Action = _ADAPTER.validate_python(value)
+    return action
+
+
+def without_partitions(action: Compact) -> Compact:
+    return replace(action, partitions=())

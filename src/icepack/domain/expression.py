@@ -1,0 +1,297 @@
+"""Partition filters: parsed into an expression, so that no text of a user ever becomes SQL.
+
+expression := term (OR term)*        term := factor (AND factor)*
+factor     := NOT factor | '(' expression ')' | column predicate
+predicate  := (= | == | != | <> | < | <= | > | >=) value
+            | [NOT] IN '(' value (, value)* ')' | [NOT] BETWEEN value AND value
+            | IS [NOT] NULL | [NOT] LIKE 'prefix%'
+value      := 'text' | number | TRUE | FALSE | DATE 'text' | TIMESTAMP 'text'
+            | CURRENT_DATE | CURRENT_TIMESTAMP, each with [+|- n | + | - INTERVAL n UNIT]
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
+from typing import TypeAlias
+
+from icepack.errors import InvalidFilter
+
+Literal: TypeAlias = str | int | float | bool | date | datetime
+
+
+class Operator(StrEnum):
+    EQ = "="
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+    STARTS_WITH = "starts_with"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    column: str
+    operator: Operator
+    value: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    column: str
+    values: tuple[Literal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    operand: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    left: Expression
+    right: Expression
+
+
+Expression: TypeAlias = Comparison | Membership | IsNull | Not | And | Or
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<text>'(?:[^']|'')*')"
+    r"|(?P<number>-?\d+(?:\.\d+)?)"
+    r"|(?P<quoted>`(?:[^`]|``)+`|\"(?:[^\"]|\"\")+\")"
+    r"|(?P<word>[^\W\d][\w.]*)"
+    r"|(?P<operator>==|!=|<>|<=|>=|=|<|>|\(|\)|,|\+|-))"
+)
+_COMPARISONS = {
+    "=": Operator.EQ, "==": Operator.EQ, "!=": Operator.NE, "<>": Operator.NE,
+    "<": Operator.LT, "<=": Operator.LE, ">": Operator.GT, ">=": Operator.GE,
+}  # fmt: skip
+_UNITS = {"day": 86400, "hour": 3600, "minute": 60, "second": 1, "week": 604800}
+_KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "like"})
+
+
+def parse_filter(text: str, now: datetime) -> Expression:
+    """The expression that `text` means at `now`; dates and times are UTC."""
+    return _Parser(text, now.astimezone(UTC)).parse()
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    kind: str
+    text: str
+    position: int
+
+    def is_word(self, word: str) -> bool:
+        return self.kind == "word" and self.text.lower() == word
+
+
+class _Parser:
+    def __init__(self, text: str, now: datetime) -> None:
+        self._text = text
+        self._now = now
+        self._tokens = self._tokenize()
+        self._next = 0
+
+    def parse(self) -> Expression:
+        expression = self._expression()
+        if self._peek().kind != "end":
+            raise self._error("the end of the filter, AND or OR")
+        return expression
+
+    def _tokenize(self) -> list[_Token]:
+        tokens = []
+        position = 0
+        text = self._text.rstrip()
+        while position < len(text):
+            found = _TOKEN.match(text, position)
+            if found is None:
+                raise InvalidFilter(f'The filter "{self._text}" has something odd at character {position + 1}.')
+            kind = str(found.lastgroup)
+            tokens.append(_Token(kind, found[kind], found.start(kind)))
+            position = found.end()
+        return [*tokens, _Token("end", "", len(text))]
+
+    def _peek(self) -> _Token:
+        return self._tokens[self._next]
+
+    def _take(self) -> _Token:
+        token = self._peek()
+        self._next += 1
+        return token
+
+    def _accept(self, word: str) -> bool:
+        token = self._peek()
+        if token.is_word(word) or (token.kind == "operator" and token.text == word):
+            self._next += 1
+            return True
+        return False
+
+    def _expect(self, word: str) -> None:
+        if not self._accept(word):
+            raise self._error(word.upper())
+
+    def _error(self, expected: str) -> InvalidFilter:
+        token = self._peek()
+        found = f"'{token.text}'" if token.text else "nothing"
+        return InvalidFilter(
+            f'The filter "{self._text}" should have {expected} at character {token.position + 1}, '
+            f"where it has {found}.",
+            "Examples: date = '2024-01-01'; date >= current_date - 7.",
+        )
+
+    def _expression(self) -> Expression:
+        left = self._term()
+        while self._accept("or"):
+            left = Or(left, self._term())
+        return left
+
+    def _term(self) -> Expression:
+        left = self._factor()
+        while self._accept("and"):
+            left = And(left, self._factor())
+        return left
+
+    def _factor(self) -> Expression:
+        if self._accept("not"):
+            return Not(self._factor())
+        if self._accept("("):
+            inner = self._expression()
+            self._expect(")")
+            return inner
+        return self._predicate(self._column())
+
+    def _column(self) -> str:
+        token = self._peek()
+        if token.kind == "quoted":
+            self._take()
+            quote = token.text[0]
+            return token.text[1:-1].replace(quote * 2, quote)
+        if token.kind == "word" and token.text.lower() not in _KEYWORDS:
+            return self._take().text
+        raise self._error("a column name")
+
+    def _predicate(self, column: str) -> Expression:
+        token = self._peek()
+        if token.kind == "operator" and token.text in _COMPARISONS:
+            self._take()
+            return Comparison(column, _COMPARISONS[token.text], self._value())
+        if self._accept("is"):
+            negated = self._accept("not")
+            self._expect("null")
+            return Not(IsNull(column)) if negated else IsNull(column)
+        negated = self._accept("not")
+        positive = self._word_predicate(column)
+        return Not(positive) if negated else positive
+
+    def _word_predicate(self, column: str) -> Expression:
+        if self._accept("in"):
+            return Membership(column, self._value_list())
+        if self._accept("between"):
+            low = self._value()
+            self._expect("and")
+            return And(Comparison(column, Operator.GE, low), Comparison(column, Operator.LE, self._value()))
+        if self._accept("like"):
+            return self._like(column)
+        raise self._error("a comparison, IN, BETWEEN, LIKE or IS NULL")
+
+    def _value_list(self) -> tuple[Literal, ...]:
+        self._expect("(")
+        values = [self._value()]
+        while self._accept(","):
+            values.append(self._value())
+        self._expect(")")
+        return tuple(values)
+
+    def _like(self, column: str) -> Expression:
+        token = self._peek()
+        pattern = self._value()
+        if not isinstance(pattern, str) or "_" in pattern or "%" in pattern[:-1] or not pattern.endswith("%"):
+            self._next -= 1
+            raise self._error(f"a prefix such as 'abc%' (only prefixes can be planned; {token.text} is none)")
+        return Comparison(column, Operator.STARTS_WITH, pattern[:-1])
+
+    def _value(self) -> Literal:
+        token = self._peek()
+        if token.kind == "text":
+            return _unquote(self._take().text)
+        if token.kind == "number":
+            return _number(self._take().text)
+        word = token.text.lower() if token.kind == "word" else ""
+        if word in ("true", "false"):
+            self._take()
+            return word == "true"
+        if word in ("date", "timestamp"):
+            return self._typed_literal(word)
+        if word in ("current_date", "current_timestamp"):
+            return self._moment(word)
+        raise self._error("a value")
+
+    def _typed_literal(self, word: str) -> Literal:
+        self._take()
+        if self._peek().kind != "text":
+            raise self._error(f"a quoted {word}")
+        text = _unquote(self._peek().text)
+        try:
+            value: Literal = date.fromisoformat(text) if word == "date" else datetime.fromisoformat(text)
+        except ValueError:
+            raise self._error(f"a {word} in ISO form") from None
+        self._take()
+        return value
+
+    def _moment(self, word: str) -> Literal:
+        self._take()
+        if self._accept("("):
+            self._expect(")")
+        shift = self._shift(default_unit=86400)
+        return self._now.date() + shift if word == "current_date" else self._now + shift
+
+    def _shift(self, default_unit: int) -> timedelta:
+        total = timedelta()
+        while True:
+            token = self._peek()
+            if token.kind == "number" and token.text.startswith("-"):
+                self._take()
+                total += timedelta(seconds=float(token.text) * default_unit)
+            elif token.kind == "operator" and token.text in "+-":
+                sign = -1 if self._take().text == "-" else 1
+                total += sign * self._span(default_unit)
+            else:
+                return total
+
+    def _span(self, default_unit: int) -> timedelta:
+        is_interval = self._accept("interval")
+        token = self._peek()
+        amount = _unquote(token.text) if token.kind == "text" else token.text
+        if token.kind not in ("number", "text") or not amount.strip().isdigit():
+            raise self._error("a whole number of days" if not is_interval else "a whole number")
+        self._take()
+        unit = default_unit
+        if is_interval or self._peek().text.lower().rstrip("s") in _UNITS:
+            name = self._take().text.lower().rstrip("s")
+            if name not in _UNITS:
+                self._next -= 1
+                raise self._error("a unit: day, hour, minute, second or week")
+            unit = _UNITS[name]
+        return timedelta(seconds=int(amount) * unit)
+
+
+def _unquote(text: str) -> str:
+    return text[1:-1].replace("''", "'")
+
+
+def _number(text: str) -> int | float:
+    return float(text) if "." in text else int(text)

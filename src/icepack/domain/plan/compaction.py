@@ -1,0 +1,147 @@
+"""The compaction plan: which files, in which groups, in which order, at what cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from icepack.domain.actions import Strategy
+from icepack.domain.files import DataFile, FileListing, PartitionKey
+from icepack.domain.plan.binpack import first_fit_decreasing
+from icepack.domain.plan.cost import CostEstimate, CostModel, price_rewrite
+from icepack.domain.plan.select import FileGroup, SelectionRules, by_partition, select_files
+from icepack.domain.units import GIB
+
+MAX_GROUP_BYTES = 100 * GIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedGroup:
+    """One group that is rewritten on its own."""
+
+    partition: PartitionKey
+    files: int
+    delete_files: int
+    bytes: int
+    records: int
+    files_out: int
+    paths: tuple[str, ...]
+    cost: CostEstimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionPlan:
+    """Groups in the order they run; on Spark's path they are estimates, as the procedure plans again."""
+
+    snapshot_id: int | None
+    strategy: Strategy
+    target_file_bytes: int
+    groups: tuple[PlannedGroup, ...]
+    skipped_open: tuple[PartitionKey, ...]
+    cost: CostEstimate
+    estimated: bool = True
+
+    @property
+    def files_in(self) -> int:
+        return sum(group.files for group in self.groups)
+
+    @property
+    def files_out(self) -> int:
+        return sum(group.files_out for group in self.groups)
+
+    @property
+    def bytes_in(self) -> int:
+        return sum(group.bytes for group in self.groups)
+
+
+def plan_compaction(
+    listing: FileListing,
+    *,
+    strategy: Strategy,
+    rules: SelectionRules,
+    model: CostModel,
+    now: datetime,
+    open_grace: timedelta = timedelta(hours=1),
+    max_group_bytes: int = MAX_GROUP_BYTES,
+) -> CompactionPlan:
+    """Pure: the same files give the same plan, in whatever order they come."""
+    groups: list[PlannedGroup] = []
+    skipped: list[PartitionKey] = []
+    for candidate in _in_order(by_partition(listing.files), strategy, listing.partition_ends):
+        if strategy is Strategy.TIME_SERIES and is_open(candidate.partition, listing.partition_ends, now, open_grace):
+            skipped.append(candidate.partition)
+            continue
+        chosen = select_files(candidate, strategy, rules)
+        groups.extend(_pack(candidate.partition, chosen, rules, model, max_group_bytes))
+    return CompactionPlan(
+        snapshot_id=listing.snapshot_id,
+        strategy=strategy,
+        target_file_bytes=rules.target_file_bytes,
+        groups=tuple(groups),
+        skipped_open=tuple(skipped),
+        cost=_total(groups, model),
+    )
+
+
+def is_open(partition: PartitionKey, ends: Mapping[PartitionKey, datetime], now: datetime, grace: timedelta) -> bool:
+    """Whether writers may still be adding to this span of time."""
+    ends_at = ends.get(partition)
+    return ends_at is not None and now < ends_at + grace
+
+
+def _in_order(groups: list[FileGroup], strategy: Strategy, ends: Mapping[PartitionKey, datetime]) -> list[FileGroup]:
+    if strategy is not Strategy.TIME_SERIES:
+        return sorted(groups, key=lambda group: (-len(group.files), group.partition))
+    dated = [group for group in groups if group.partition in ends]
+    undated = [group for group in groups if group.partition not in ends]
+    dated.sort(key=lambda group: (ends[group.partition], group.partition), reverse=True)
+    return dated + undated
+
+
+def _pack(
+    partition: PartitionKey,
+    files: tuple[DataFile, ...],
+    rules: SelectionRules,
+    model: CostModel,
+    max_group_bytes: int,
+) -> list[PlannedGroup]:
+    bins = first_fit_decreasing(files, max_group_bytes, size=lambda file: file.bytes, tie=lambda file: file.path)
+    return [_planned(FileGroup(partition, members), rules, model) for members in bins]
+
+
+def _planned(group: FileGroup, rules: SelectionRules, model: CostModel) -> PlannedGroup:
+    files_out = files_needed(group.bytes, rules.target_file_bytes)
+    return PlannedGroup(
+        partition=group.partition,
+        files=len(group.files),
+        delete_files=group.delete_files,
+        bytes=group.bytes,
+        records=group.records,
+        files_out=files_out,
+        paths=tuple(file.path for file in group.files),
+        cost=price_rewrite(
+            model,
+            files_in=len(group.files),
+            delete_files_in=group.delete_files,
+            bytes_in=group.bytes,
+            files_out=files_out,
+        ),
+    )
+
+
+def files_needed(total_bytes: int, target_bytes: int) -> int:
+    """How many files of the target size hold this much; at least one, if there is anything."""
+    return max(1, -(-total_bytes // target_bytes)) if total_bytes else 0
+
+
+def _total(groups: list[PlannedGroup], model: CostModel) -> CostEstimate:
+    if not groups:
+        return CostEstimate()
+    return price_rewrite(
+        model,
+        files_in=sum(group.files for group in groups),
+        delete_files_in=sum(group.delete_files for group in groups),
+        bytes_in=sum(group.bytes for group in groups),
+        files_out=sum(group.files_out for group in groups),
+    )

@@ -1,0 +1,168 @@
+"""Policy: what may be done to a table, and by which thresholds.
+
+Layers, later wins: defaults < catalog < namespace glob < table glob < the table's own `icepack.*` properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import timedelta
+from typing import Any
+
+from icepack.domain.actions import ActionKind, Layout, Strategy
+from icepack.domain.status import DEFAULT_TARGET_FILE_BYTES
+from icepack.domain.table import TableId, TablePattern
+from icepack.domain.units import MIB, parse_duration, parse_size
+from icepack.errors import ConfigError
+
+PROPERTY_PREFIX = "icepack."
+DEFAULT_ACTIONS = tuple(kind for kind in ActionKind if kind is not ActionKind.COMPUTE_STATS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """The rules for one table, all layers merged."""
+
+    enabled: bool = True
+    actions: tuple[ActionKind, ...] = DEFAULT_ACTIONS
+    strategy: Strategy | None = None
+    """None lets icepack choose by what is wrong with the table."""
+    layout: Layout = Layout.BINPACK
+    columns: tuple[str, ...] = ()
+    target_file_size: int = DEFAULT_TARGET_FILE_BYTES
+    small_file_threshold: int = 32 * MIB
+    max_files_per_partition: int = 1000
+    min_input_files: int = 5
+    fragment_ratio_threshold: float = 0.1
+    partial_progress: bool = False
+    partition_filter: str | None = None
+    open_partition_grace: timedelta = timedelta(hours=1)
+    snapshot_retention: timedelta = timedelta(days=7)
+    min_snapshots_to_keep: int = 1
+    orphan_retention: timedelta = timedelta(days=7)
+    orphan_interval: timedelta = timedelta(days=7)
+    max_orphan_files: int = 100_000
+    max_orphan_share: float = 0.5
+    repeat_after: timedelta = timedelta(hours=1)
+    """How long an action that ran is not asked for again while the table has not changed much."""
+    max_cost: float | None = None
+    scans_per_day: float = 24.0
+    """How often the table is read: what a file that is gone saves is weighed by it."""
+
+
+def _flag(value: Any) -> bool:
+    text = str(value).strip().lower()
+    if text not in ("true", "false", "yes", "no", "on", "off", "1", "0"):
+        raise ValueError(f"'{value}' is not true or false")
+    return text in ("true", "yes", "on", "1")
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    items = value.split(",") if isinstance(value, str) else value
+    return tuple(str(item).strip() for item in items if str(item).strip())
+
+
+def _action_kinds(value: Any) -> tuple[ActionKind, ...]:
+    return tuple(kind for kind in ActionKind if kind in {ActionKind(name) for name in _names(value)})
+
+
+def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value in (None, "", "auto", "none") else read(value)
+
+
+def _at_least(least: float, read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def checked(value: Any) -> Any:
+        number = read(value)
+        if number < least:
+            raise ValueError(f"{value} is less than {least}")
+        return number
+
+    return checked
+
+
+def _share(value: Any) -> float:
+    number = float(value)
+    if not 0 <= number <= 1:
+        raise ValueError(f"{value} is not between 0 and 1")
+    return number
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "enabled": _flag,
+    "actions": _action_kinds,
+    "strategy": _optional(Strategy),
+    "layout": Layout,
+    "columns": _names,
+    "target_file_size": _at_least(1, parse_size),
+    "small_file_threshold": parse_size,
+    "max_files_per_partition": _at_least(1, int),
+    "min_input_files": _at_least(1, int),
+    "fragment_ratio_threshold": _at_least(0, float),
+    "partial_progress": _flag,
+    "partition_filter": _optional(str),
+    "open_partition_grace": parse_duration,
+    "snapshot_retention": parse_duration,
+    "min_snapshots_to_keep": _at_least(1, int),
+    "orphan_retention": parse_duration,
+    "orphan_interval": parse_duration,
+    "max_orphan_files": _at_least(0, int),
+    "max_orphan_share": _share,
+    "repeat_after": parse_duration,
+    "max_cost": _optional(_at_least(0, float)),
+    "scans_per_day": _at_least(0, float),
+}
+
+POLICY_KEYS = tuple(field.name for field in fields(Policy))
+
+
+def read_policy_values(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The values as the policy's types; an unknown key or a bad value names `where` it stands."""
+    read: dict[str, Any] = {}
+    for key, value in values.items():
+        name = key.replace("-", "_").replace(".", "_")
+        if name not in _READERS:
+            raise ConfigError(f"{where}: '{key}' is no policy setting.", f"There are: {', '.join(POLICY_KEYS)}.")
+        try:
+            read[name] = _READERS[name](value)
+        except (ValueError, TypeError) as exc:
+            raise ConfigError(f"{where}: '{key}': {exc}.") from exc
+    return read
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRule:
+    """Settings for every table that the pattern matches."""
+
+    pattern: TablePattern
+    values: Mapping[str, Any]
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """Catalog rules first, then namespace globs, then table globs; among equals the longer pattern later."""
+        parts = self.pattern.plain_parts
+        literal = sum(1 for part in parts if not set("*?[") & set(part))
+        return (literal, len(self.pattern.text))
+
+
+def resolve_policy(base: Policy, rules: Sequence[PolicyRule], table: TableId, properties: Mapping[str, str]) -> Policy:
+    """The one policy that holds for `table`."""
+    policy = base
+    for rule in sorted(rules, key=lambda rule: rule.rank):
+        if rule.pattern.matches(table):
+            policy = replace(policy, **rule.values)
+    return replace(policy, **_from_properties(table, properties))
+
+
+def _from_properties(table: TableId, properties: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    if "write.target-file-size-bytes" in properties:
+        values["target_file_size"] = int(properties["write.target-file-size-bytes"])
+    if "history.expire.max-snapshot-age-ms" in properties:
+        values["snapshot_retention"] = timedelta(milliseconds=int(properties["history.expire.max-snapshot-age-ms"]))
+    if "history.expire.min-snapshots-to-keep" in properties:
+        values["min_snapshots_to_keep"] = int(properties["history.expire.min-snapshots-to-keep"])
+    own = {
+        key.removeprefix(PROPERTY_PREFIX): value for key, value in properties.items() if key.startswith(PROPERTY_PREFIX)
+    }
+    return values | read_policy_values(own, f"The properties of {table} ({PROPERTY_PREFIX}*)")

@@ -1,0 +1,145 @@
+"""What the service layer asks of the adapters, each port as small as its caller needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from threading import Event
+from typing import Any, Protocol
+from uuid import UUID
+
+from icepack.domain.actions import Action, ActionKind, ExpireSnapshots
+from icepack.domain.expression import Expression
+from icepack.domain.files import FileListing, PartitionKey
+from icepack.domain.recommendation import PastRun
+from icepack.domain.run import CommitFacts, RunRecord, Stamp
+from icepack.domain.status import TableStatus
+from icepack.domain.table import TableId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeLens:
+    """Which sizes to measure a table by where it does not say so itself."""
+
+    target_file_bytes: int
+    small_file_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryPreview:
+    """What an expiry would remove, computed from the manifests."""
+
+    snapshot_ids: tuple[int, ...]
+    data_files: int
+    delete_files: int
+    manifests: int
+    manifest_lists: int
+    bytes: int
+
+
+class Discovery(Protocol):
+    """Finds tables."""
+
+    def tables(self, catalog: str | None = None) -> list[TableId]: ...
+
+    def exists(self, table: TableId) -> bool: ...
+
+    def locations(self) -> Mapping[TableId, str]:
+        """Where each table of every catalog lies; orphan removal must know its neighbours."""
+        ...
+
+
+class MetadataInspector(Protocol):
+    """Reads metadata, never data files."""
+
+    def properties(self, table: TableId) -> Mapping[str, str]: ...
+
+    def inspect(self, table: TableId, lens: SizeLens | None = None) -> TableStatus: ...
+
+    def files(self, table: TableId, where: Expression | None = None) -> FileListing: ...
+
+    def matching_partitions(self, table: TableId, where: Expression) -> frozenset[PartitionKey]: ...
+
+    def preview_expiry(self, table: TableId, action: ExpireSnapshots, now: datetime) -> ExpiryPreview: ...
+
+
+class CommitLedger(Protocol):
+    """Reads what commits did, and undoes one only while it is still the head."""
+
+    def commits_of(self, table: TableId, job_id: UUID) -> Sequence[CommitFacts]: ...
+
+    def roll_back(self, table: TableId, snapshot_id: int, parent_id: int) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far an action is; told once per finished group."""
+
+    done: int
+    total: int
+    message: str = ""
+
+
+ProgressSink = Callable[[Progress], None]
+
+
+def no_progress(_: Progress) -> None:
+    """For callers that do not watch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineResult:
+    """What the engine itself claims, kept beside what the snapshots show."""
+
+    files_deleted: int = 0
+    bytes_deleted: int = 0
+    failed_groups: int = 0
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """All that an engine gets besides the action."""
+
+    stamp: Stamp
+    now: datetime
+    where: Expression | None = None
+    foreign_locations: Mapping[str, str] = field(default_factory=dict)
+    """Locations of all other tables, by location, with the table's name for the message."""
+    progress: ProgressSink = no_progress
+    cancel: Event = field(default_factory=Event)
+
+
+class ActionEngine(Protocol):
+    """Runs one action on one table."""
+
+    can_stamp: bool
+
+    def run(self, table: TableId, action: Action, context: RunContext) -> EngineResult: ...
+
+    def count_rows(self, table: TableId, snapshot_id: int) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class QueryEngine(Protocol):
+    """Runs SQL."""
+
+    def execute(self, sql: str) -> Sequence[Mapping[str, Any]]: ...
+
+
+class HistoryStore(Protocol):
+    """Remembers runs."""
+
+    def save(self, record: RunRecord) -> None: ...
+
+    def runs(
+        self,
+        *,
+        table: TableId | None = None,
+        kind: ActionKind | None = None,
+        limit: int = 50,
+    ) -> list[RunRecord]: ...
+
+    def past_runs(self, table: TableId) -> list[PastRun]: ...

@@ -1,0 +1,95 @@
+"""Every error icepack raises on purpose.
+
+IcepackError
+├── UsageError               the call or the configuration is wrong; exit code 2
+│   ├── ConfigError          a file, key or variable
+│   ├── InvalidTableName     a name that cannot be parsed
+│   ├── TableNotFound        no table answers to the name
+│   ├── AmbiguousTable       several do
+│   ├── InvalidFilter        a partition filter that cannot be parsed
+│   └── InvalidOption        an action's option that does not exist or does not fit
+├── EnvironmentFault         Java, jars, Spark or a server is missing
+├── CatalogFault             a catalog or its storage did not answer
+├── Refused                  a guard rail said no; nothing was touched
+├── CommitConflict           another writer won; replan and try again
+├── CommitStateUnknown       the catalog did not say whether the commit landed
+├── EngineFault              the engine failed for any other reason
+├── Cancelled                stopped by the user
+└── RowsChanged              the proof failed: a commit changed the table's rows
+"""
+
+from __future__ import annotations
+
+
+class IcepackError(Exception):
+    """An error with a sentence for the user and, where there is one, the next thing to do."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.remedy}".strip()
+
+
+class UsageError(IcepackError):
+    exit_code = 2
+
+
+class ConfigError(UsageError):
+    pass
+
+
+class InvalidTableName(UsageError):
+    pass
+
+
+class TableNotFound(UsageError):
+    pass
+
+
+class AmbiguousTable(UsageError):
+    pass
+
+
+class InvalidFilter(UsageError):
+    pass
+
+
+class InvalidOption(UsageError):
+    pass
+
+
+class EnvironmentFault(IcepackError):
+    pass
+
+
+class CatalogFault(IcepackError):
+    pass
+
+
+class Refused(IcepackError):
+    pass
+
+
+class CommitConflict(IcepackError):
+    pass
+
+
+class CommitStateUnknown(IcepackError):
+    pass
+
+
+class EngineFault(IcepackError):
+    pass
+
+
+class Cancelled(IcepackError):
+    exit_code = 130
+
+
+class RowsChanged(IcepackError):
+    pass
