@@ -1,0 +1,22 @@
+"""Configuration: read once, checked at once, handed down as plain values."""
+
+from icepack.config.derive import base_policy, catalog_properties, cost_model, policy_rules
+from icepack.config.display import masked
+from icepack.config.folders import EmbeddedLake, user_folder
+from icepack.config.load import LoadedConfig, load_config
+from icepack.config.settings import CompactionConfig
+from icepack.config.starter import write_starter
+
+__all__ = [
+    "CompactionConfig",
+    "EmbeddedLake",
+    "LoadedConfig",
+    "base_policy",
+    "catalog_properties",
+    "cost_model",
+    "load_config",
+    "masked",
+    "policy_rules",
+    "user_folder",
+    "write_starter",
+]

@@ -6,7 +6,7 @@ predicate  := (= | == | != | <> | < | <= | > | >=) value
             | [NOT] IN '(' value (, value)* ')' | [NOT] BETWEEN value AND value
             | IS [NOT] NULL | [NOT] LIKE 'prefix%'
 value      := 'text' | number | TRUE | FALSE | DATE 'text' | TIMESTAMP 'text'
-            | CURRENT_DATE | CURRENT_TIMESTAMP, each with [+|- n | + | - INTERVAL n UNIT]
+            | CURRENT_DATE | CURRENT_TIMESTAMP, each with any number of (+|-) n [UNIT] | (+|-) INTERVAL n UNIT
 """
 
 from __future__ import annotations
@@ -81,6 +81,9 @@ _COMPARISONS = {
     "<": Operator.LT, "<=": Operator.LE, ">": Operator.GT, ">=": Operator.GE,
 }  # fmt: skip
 _UNITS = {"day": 86400, "hour": 3600, "minute": 60, "second": 1, "week": 604800}
+MAX_DIGITS = 100
+MAX_CONDITIONS = 100
+"""Keeps the expression shallow enough for whoever walks it; a longer list of values belongs into IN."""
 _KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "like"})
 
 
@@ -105,6 +108,7 @@ class _Parser:
         self._now = now
         self._tokens = self._tokenize()
         self._next = 0
+        self._conditions = 0
 
     def parse(self) -> Expression:
         expression = self._expression()
@@ -166,6 +170,9 @@ class _Parser:
         return left
 
     def _factor(self) -> Expression:
+        self._conditions += 1
+        if self._conditions > MAX_CONDITIONS:
+            raise self._error(f"ended: it has more than {MAX_CONDITIONS} conditions (IN takes any number of values)")
         if self._accept("not"):
             return Not(self._factor())
         if self._accept("("):
@@ -229,7 +236,7 @@ class _Parser:
         if token.kind == "text":
             return _unquote(self._take().text)
         if token.kind == "number":
-            return _number(self._take().text)
+            return self._number()
         word = token.text.lower() if token.kind == "word" else ""
         if word in ("true", "false"):
             self._take()
@@ -240,14 +247,21 @@ class _Parser:
             return self._moment(word)
         raise self._error("a value")
 
+    def _number(self) -> int | float:
+        text = self._peek().text
+        if len(text) > MAX_DIGITS:
+            raise self._error(f"a number of at most {MAX_DIGITS} digits")
+        self._take()
+        return float(text) if "." in text else int(text)
+
     def _typed_literal(self, word: str) -> Literal:
         self._take()
         if self._peek().kind != "text":
             raise self._error(f"a quoted {word}")
         text = _unquote(self._peek().text)
         try:
-            value: Literal = date.fromisoformat(text) if word == "date" else datetime.fromisoformat(text)
-        except ValueError:
+            value: Literal = date.fromisoformat(text) if word == "date" else _in_utc(datetime.fromisoformat(text))
+        except (ValueError, OverflowError):
             raise self._error(f"a {word} in ISO form") from None
         self._take()
         return value
@@ -256,42 +270,83 @@ class _Parser:
         self._take()
         if self._accept("("):
             self._expect(")")
-        shift = self._shift(default_unit=86400)
-        return self._now.date() + shift if word == "current_date" else self._now + shift
+        try:
+            seconds = self._shift()
+            moment = self._now + timedelta(seconds=seconds)
+        except OverflowError:
+            raise self._error("a date between the years 1 and 9999 before this") from None
+        if word == "current_timestamp":
+            return moment
+        if seconds % _UNITS["day"]:
+            raise self._error("whole days before this, as CURRENT_DATE has no time of day,")
+        return moment.date()
 
-    def _shift(self, default_unit: int) -> timedelta:
-        total = timedelta()
+    def _shift(self) -> int:
+        total = 0
         while True:
             token = self._peek()
             if token.kind == "number" and token.text.startswith("-"):
-                self._take()
-                total += timedelta(seconds=float(token.text) * default_unit)
+                total -= self._span(token.text[1:], is_interval=False)
             elif token.kind == "operator" and token.text in "+-":
                 sign = -1 if self._take().text == "-" else 1
-                total += sign * self._span(default_unit)
+                is_interval = self._accept("interval")
+                token = self._peek()
+                amount = _unquote(token.text).strip() if token.kind == "text" else token.text
+                total += sign * self._span(amount, is_interval=is_interval)
             else:
                 return total
 
-    def _span(self, default_unit: int) -> timedelta:
-        is_interval = self._accept("interval")
-        token = self._peek()
-        amount = _unquote(token.text) if token.kind == "text" else token.text
-        if token.kind not in ("number", "text") or not amount.strip().isdigit():
-            raise self._error("a whole number of days" if not is_interval else "a whole number")
+    def _span(self, amount: str, *, is_interval: bool) -> int:
+        """The seconds of a count and its unit; days when there is none."""
+        if self._peek().kind not in ("number", "text") or not amount.isdecimal() or len(amount) > MAX_DIGITS:
+            raise self._error("a whole number" if is_interval else "a whole number of days")
         self._take()
-        unit = default_unit
-        if is_interval or self._peek().text.lower().rstrip("s") in _UNITS:
-            name = self._take().text.lower().rstrip("s")
-            if name not in _UNITS:
-                self._next -= 1
-                raise self._error("a unit: day, hour, minute, second or week")
-            unit = _UNITS[name]
-        return timedelta(seconds=int(amount) * unit)
+        name = self._peek().text.lower().removesuffix("s")
+        if name in _UNITS:
+            self._take()
+        elif is_interval:
+            raise self._error("a unit: day, hour, minute, second or week")
+        return int(amount) * _UNITS.get(name, _UNITS["day"])
 
 
 def _unquote(text: str) -> str:
     return text[1:-1].replace("''", "'")
 
 
-def _number(text: str) -> int | float:
-    return float(text) if "." in text else int(text)
+def _in_utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def coerce(value: Literal, column_type: str) -> str | int | float | bool:
+    """The literal in the form that a column of this Iceberg type compares with."""
+    if isinstance(value, datetime):
+        return _moment_text(value, column_type)
+    if isinstance(value, date):
+        return f"{value.isoformat()}{_midnight(column_type)}"
+    if isinstance(value, str) and column_type.startswith("timestamp"):
+        return _timestamp_text(value, column_type)
+    if isinstance(value, int) and not isinstance(value, bool) and column_type == "string":
+        return str(value)
+    return value
+
+
+def _timestamp_text(text: str, column_type: str) -> str:
+    """As written when it is no time, so that whoever compares it can say so."""
+    try:
+        return _moment_text(datetime.fromisoformat(text), column_type)
+    except (ValueError, OverflowError):
+        return text
+
+
+def _moment_text(moment: datetime, column_type: str) -> str:
+    utc = _in_utc(moment)
+    if column_type == "date":
+        return utc.date().isoformat()
+    text = utc.replace(tzinfo=None).isoformat()
+    return f"{text}+00:00" if column_type.startswith("timestamptz") else text
+
+
+def _midnight(column_type: str) -> str:
+    if column_type.startswith("timestamptz"):
+        return "T00:00:00+00:00"
+    return "T00:00:00" if column_type.startswith("timestamp") else ""

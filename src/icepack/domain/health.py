@@ -11,14 +11,17 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from statistics import median
 
-from icepack.domain.plan.compaction import files_needed
+from icepack.domain.plan.expiry import expired_snapshots
 from icepack.domain.plan.score import fragment_ratio
+from icepack.domain.plan.select import files_needed
 from icepack.domain.status import PartitionStatus, TableStatus
 from icepack.domain.table import TableId
-from icepack.domain.units import MIB, format_duration, format_size
+from icepack.domain.units import MIB, format_duration, format_size, from_milliseconds
 
 HEALTH_VERSION = 1
 
+MIN_SMALL_FILES = 5
+"""Fewer in a partition are left to grow, as Iceberg's own planner does, unless they fill a whole file."""
 EXCESS_FILES_AT_FULL_PENALTY = 50
 DELETE_RATIO_LIMIT = 0.1
 DELETE_ROW_SHARE_LIMIT = 0.05
@@ -90,7 +93,12 @@ def excess_files(partition: PartitionStatus, target_bytes: int) -> int:
 
 
 def total_excess_files(status: TableStatus) -> int:
-    return sum(excess_files(partition, status.target_file_bytes) for partition in status.partitions)
+    target = status.target_file_bytes
+    return sum(
+        excess_files(partition, target)
+        for partition in status.partitions
+        if partition.small_files >= MIN_SMALL_FILES or partition.small_bytes >= target
+    )
 
 
 def _issue(code: IssueCode, penalty: float, sentence: str, **evidence: float) -> Issue:
@@ -103,7 +111,7 @@ def _small_files(status: TableStatus, now: datetime) -> Iterator[Issue]:
     if not excess:
         return
     small = sum(partition.small_files for partition in status.partitions)
-    share = excess / status.data.count
+    share = excess / max(status.data.count, 1)
     penalty = 40 * share * min(excess / EXCESS_FILES_AT_FULL_PENALTY, 1.0)
     yield _issue(
         IssueCode.SMALL_FILES,
@@ -160,26 +168,39 @@ def _too_many_snapshots(status: TableStatus, now: datetime) -> Iterator[Issue]:
 
 
 def snapshot_age_limit(status: TableStatus) -> timedelta:
-    own = status.properties.get("history.expire.max-snapshot-age-ms")
-    return timedelta(milliseconds=int(own)) if own else SNAPSHOT_AGE_LIMIT
+    own = _own_number(status, "history.expire.max-snapshot-age-ms")
+    return SNAPSHOT_AGE_LIMIT if own is None else from_milliseconds(own)
+
+
+def max_ref_age(status: TableStatus) -> timedelta | None:
+    own = _own_number(status, "history.expire.max-ref-age-ms")
+    return None if own is None else from_milliseconds(own)
+
+
+def _own_number(status: TableStatus, key: str) -> int | None:
+    """A table's property; one that is no number is the policy's to complain about."""
+    text = status.properties.get(key, "")
+    return int(text) if text.isdecimal() else None
 
 
 def _snapshots_past_retention(status: TableStatus, now: datetime) -> Iterator[Issue]:
     limit = snapshot_age_limit(status)
-    heads = {ref.snapshot_id for ref in status.snapshots.refs}
-    old = [
-        entry
-        for entry in status.snapshots.entries
-        if now - entry.committed_at > limit and entry.snapshot_id not in heads
-    ]
+    gone = expired_snapshots(
+        status.snapshots,
+        older_than=limit,
+        retain_last=_own_number(status, "history.expire.min-snapshots-to-keep") or 1,
+        now=now,
+        max_ref_age=max_ref_age(status),
+    )
+    old = [entry for entry in status.snapshots.entries if entry.snapshot_id in gone]
     if not old:
         return
     oldest = now - min(entry.committed_at for entry in old)
     yield _issue(
         IssueCode.SNAPSHOTS_PAST_RETENTION,
         5 + 10 * min(len(old) / 100, 1.0),
-        f"{len(old):,} snapshots are older than {format_duration(limit)} (the oldest {format_duration(oldest)}); "
-        f"they keep files alive that nobody reads.",
+        f"{len(old):,} snapshots are past their retention of {format_duration(limit)} (the oldest is "
+        f"{format_duration(oldest)} old); they keep files alive that nobody reads.",
         snapshots=len(old),
         oldest_days=oldest.days,
         limit_days=limit.total_seconds() / 86400,
@@ -189,7 +210,7 @@ def _snapshots_past_retention(status: TableStatus, now: datetime) -> Iterator[Is
 def _fragmented_manifests(status: TableStatus, now: datetime) -> Iterator[Issue]:
     manifests = status.manifests
     ideal = ideal_manifests(status)
-    if manifests.count <= max(MANIFEST_COUNT_FLOOR, 2 * ideal):
+    if not too_many_manifests(manifests.count, ideal):
         return
     yield _issue(
         IssueCode.FRAGMENTED_MANIFESTS,
@@ -200,6 +221,10 @@ def _fragmented_manifests(status: TableStatus, now: datetime) -> Iterator[Issue]
         ideal=ideal,
         average_entries=manifests.average_entries,
     )
+
+
+def too_many_manifests(count: int, ideal: int) -> bool:
+    return count > max(MANIFEST_COUNT_FLOOR, 2 * ideal)
 
 
 def ideal_manifests(status: TableStatus) -> int:

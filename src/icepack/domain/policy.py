@@ -5,15 +5,17 @@ Layers, later wins: defaults < catalog < namespace glob < table glob < the table
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
+from enum import StrEnum
 from typing import Any
 
 from icepack.domain.actions import ActionKind, Layout, Strategy
 from icepack.domain.status import DEFAULT_TARGET_FILE_BYTES
 from icepack.domain.table import TableId, TablePattern
-from icepack.domain.units import MIB, parse_duration, parse_size
+from icepack.domain.units import MIB, from_milliseconds, parse_duration, parse_size
 from icepack.errors import ConfigError
 
 PROPERTY_PREFIX = "icepack."
@@ -63,8 +65,36 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(str(item).strip() for item in items if str(item).strip())
 
 
+def _choice(kind: type[StrEnum]) -> Callable[[Any], Any]:
+    def chosen(value: Any) -> Any:
+        try:
+            return kind(value)
+        except ValueError:
+            raise ValueError(f"'{value}' is none of {', '.join(kind)}") from None
+
+    return chosen
+
+
 def _action_kinds(value: Any) -> tuple[ActionKind, ...]:
-    return tuple(kind for kind in ActionKind if kind in {ActionKind(name) for name in _names(value)})
+    named = {_choice(ActionKind)(name.replace("-", "_")) for name in _names(value)}
+    return tuple(kind for kind in ActionKind if kind in named)
+
+
+def _whole(value: Any) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        raise ValueError(f"'{value}' is not a whole number") from None
+
+
+def _number(value: Any) -> float:
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"'{value}' is not a number")
+    return number
 
 
 def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -75,42 +105,42 @@ def _at_least(least: float, read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def checked(value: Any) -> Any:
         number = read(value)
         if number < least:
-            raise ValueError(f"{value} is less than {least}")
+            raise ValueError(f"'{value}' is less than {least}")
         return number
 
     return checked
 
 
 def _share(value: Any) -> float:
-    number = float(value)
+    number = _number(value)
     if not 0 <= number <= 1:
-        raise ValueError(f"{value} is not between 0 and 1")
+        raise ValueError(f"'{value}' is not between 0 and 1")
     return number
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
     "enabled": _flag,
     "actions": _action_kinds,
-    "strategy": _optional(Strategy),
-    "layout": Layout,
+    "strategy": _optional(_choice(Strategy)),
+    "layout": _choice(Layout),
     "columns": _names,
     "target_file_size": _at_least(1, parse_size),
     "small_file_threshold": parse_size,
-    "max_files_per_partition": _at_least(1, int),
-    "min_input_files": _at_least(1, int),
-    "fragment_ratio_threshold": _at_least(0, float),
+    "max_files_per_partition": _at_least(1, _whole),
+    "min_input_files": _at_least(1, _whole),
+    "fragment_ratio_threshold": _at_least(0, _number),
     "partial_progress": _flag,
     "partition_filter": _optional(str),
     "open_partition_grace": parse_duration,
     "snapshot_retention": parse_duration,
-    "min_snapshots_to_keep": _at_least(1, int),
+    "min_snapshots_to_keep": _at_least(1, _whole),
     "orphan_retention": parse_duration,
     "orphan_interval": parse_duration,
-    "max_orphan_files": _at_least(0, int),
+    "max_orphan_files": _at_least(0, _whole),
     "max_orphan_share": _share,
     "repeat_after": parse_duration,
-    "max_cost": _optional(_at_least(0, float)),
-    "scans_per_day": _at_least(0, float),
+    "max_cost": _optional(_at_least(0, _number)),
+    "scans_per_day": _at_least(0, _number),
 }
 
 POLICY_KEYS = tuple(field.name for field in fields(Policy))
@@ -123,11 +153,15 @@ def read_policy_values(values: Mapping[str, Any], where: str) -> dict[str, Any]:
         name = key.replace("-", "_").replace(".", "_")
         if name not in _READERS:
             raise ConfigError(f"{where}: '{key}' is no policy setting.", f"There are: {', '.join(POLICY_KEYS)}.")
-        try:
-            read[name] = _READERS[name](value)
-        except (ValueError, TypeError) as exc:
-            raise ConfigError(f"{where}: '{key}': {exc}.") from exc
+        read[name] = _read(_READERS[name], key, value, where)
     return read
+
+
+def _read(reader: Callable[[Any], Any], key: str, value: Any, where: str) -> Any:
+    try:
+        return reader(value)
+    except (ValueError, TypeError) as exc:
+        raise ConfigError(f"{where}: '{key}': {exc}.") from exc
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,32 +171,45 @@ class PolicyRule:
     pattern: TablePattern
     values: Mapping[str, Any]
 
-    @property
-    def rank(self) -> tuple[int, int]:
-        """Catalog rules first, then namespace globs, then table globs; among equals the longer pattern later."""
-        parts = self.pattern.plain_parts
-        literal = sum(1 for part in parts if not set("*?[") & set(part))
-        return (literal, len(self.pattern.text))
+    def rank(self, table: TableId) -> tuple[int, int, int, int]:
+        """Catalog rules first, then namespace globs, then table globs; among equals the more literal one later.
+
+        How deep a pattern reaches depends on the table: `sales.*` may mean a catalog or a namespace.
+        """
+        parts = self.pattern.parts
+        literal = [quoted or not set("*?[") & set(part) for part, quoted in parts]
+        depth = (self.pattern.left_out(table) or 0) + len(parts) - (parts[-1] == ("*", False))
+        return (depth, literal[-1], sum(literal), len(self.pattern.text))
 
 
 def resolve_policy(base: Policy, rules: Sequence[PolicyRule], table: TableId, properties: Mapping[str, str]) -> Policy:
     """The one policy that holds for `table`."""
     policy = base
-    for rule in sorted(rules, key=lambda rule: rule.rank):
-        if rule.pattern.matches(table):
-            policy = replace(policy, **rule.values)
+    fitting = (rule for rule in rules if rule.pattern.matches(table))
+    for rule in sorted(fitting, key=lambda rule: rule.rank(table)):
+        policy = replace(policy, **rule.values)
     return replace(policy, **_from_properties(table, properties))
 
 
+def _milliseconds(value: Any) -> timedelta:
+    return from_milliseconds(_at_least(0, _whole)(value))
+
+
+_ICEBERG_PROPERTIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "write.target-file-size-bytes": ("target_file_size", _at_least(1, _whole)),
+    "history.expire.max-snapshot-age-ms": ("snapshot_retention", _milliseconds),
+    "history.expire.min-snapshots-to-keep": ("min_snapshots_to_keep", _at_least(1, _whole)),
+}
+
+
 def _from_properties(table: TableId, properties: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    if "write.target-file-size-bytes" in properties:
-        values["target_file_size"] = int(properties["write.target-file-size-bytes"])
-    if "history.expire.max-snapshot-age-ms" in properties:
-        values["snapshot_retention"] = timedelta(milliseconds=int(properties["history.expire.max-snapshot-age-ms"]))
-    if "history.expire.min-snapshots-to-keep" in properties:
-        values["min_snapshots_to_keep"] = int(properties["history.expire.min-snapshots-to-keep"])
+    where = f"The properties of {table}"
+    values = {
+        name: _read(reader, key, properties[key], where)
+        for key, (name, reader) in _ICEBERG_PROPERTIES.items()
+        if key in properties
+    }
     own = {
         key.removeprefix(PROPERTY_PREFIX): value for key, value in properties.items() if key.startswith(PROPERTY_PREFIX)
     }
-    return values | read_policy_values(own, f"The properties of {table} ({PROPERTY_PREFIX}*)")
+    return values | read_policy_values(own, f"{where} ({PROPERTY_PREFIX}*)")

@@ -90,6 +90,16 @@ class CommitFacts:
     live_files_after: int
     live_records_before: int
     live_records_after: int
+    parent_known: bool = True
+    """False when the parent has expired meanwhile, so that there is nothing to compare with."""
+
+    @property
+    def touches_files(self) -> bool:
+        """Rewriting manifests touches none."""
+        changed = (
+            self.added_data_files, self.removed_data_files, self.added_delete_files, self.removed_delete_files,
+        )  # fmt: skip
+        return any(changed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -197,7 +197,7 @@ class TableStatus:
 
     @property
     def gc_enabled(self) -> bool:
-        return self.properties.get("gc.enabled", "true").lower() != "false"
+        return self.properties.get("gc.enabled", "true").lower() == "true"
 
     @property
     def total_bytes(self) -> int:

@@ -90,7 +90,11 @@ class TablePattern:
         return tuple(part for part, _ in self.parts)
 
     def matches(self, table: TableId) -> bool:
-        return any(self._fits(table.parts[skipped:]) for skipped in self._levels(table))
+        return self.left_out(table) is not None
+
+    def left_out(self, table: TableId) -> int | None:
+        """How many leading parts of the table's name the pattern leaves out; None when it does not fit."""
+        return next((skipped for skipped in self._levels(table) if self._fits(table.parts[skipped:])), None)
 
     def select(self, tables: Iterable[TableId]) -> list[TableId]:
         """The tables meant: the longest reading of the name that fits anything wins."""
@@ -122,7 +126,7 @@ def _suffix(table: TableId, level: str) -> tuple[str, ...]:
 
 def select_tables(patterns: Iterable[str], tables: Iterable[TableId]) -> list[TableId]:
     """Every table that the patterns mean, once each; a plain name must mean exactly one."""
-    known = sorted(tables)
+    known = sorted(set(tables))
     chosen: dict[TableId, None] = {}
     for text in patterns:
         pattern = TablePattern.parse(text)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import timedelta
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
+
+FOREVER = timedelta(days=365_000)
+"""A thousand years: the longest span, so that it can still be taken from any date of today."""
 
 _SIZE_UNITS = {
     "b": 1,
@@ -28,6 +32,8 @@ def parse_size(text: str | int) -> int:
     factor = _SIZE_UNITS.get(unit.lower() or "b")
     if factor is None:
         raise ValueError(f"'{text}' is not a size; write it as 32MB or 1GB")
+    if not math.isfinite(number * factor):
+        raise ValueError(f"'{text}' is more than any storage holds")
     return int(number * factor)
 
 
@@ -39,7 +45,15 @@ def parse_duration(text: str | int | timedelta) -> timedelta:
     factor = _DURATION_UNITS.get(unit.lower())
     if factor is None:
         raise ValueError(f"'{text}' is not a duration; write it as 7d, 12h, 30m or 45s")
+    if number * factor > FOREVER.total_seconds():
+        raise ValueError(f"'{text}' is longer than a thousand years")
     return timedelta(seconds=number * factor)
+
+
+def from_milliseconds(milliseconds: int) -> timedelta:
+    """A span as Iceberg's properties write it, where the largest long stands for ever."""
+    longest = FOREVER // timedelta(milliseconds=1)
+    return timedelta(milliseconds=max(-longest, min(milliseconds, longest)))
 
 
 def _split(text: str | int, expected: str) -> tuple[float, str]:
@@ -52,8 +66,9 @@ def _split(text: str | int, expected: str) -> tuple[float, str]:
 def format_size(size_bytes: float) -> str:
     """The shortest unit that keeps the number below 1024: `4.2 MB`."""
     for unit in ("B", "KB", "MB", "GB"):
-        if abs(size_bytes) < 1024:
-            return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"
+        shown = round(size_bytes) if unit == "B" else round(size_bytes, 1)
+        if abs(shown) < 1024:
+            return f"{shown} {unit}"
         size_bytes /= 1024
     return f"{size_bytes:.1f} TB"
 

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+_CLOSED = -1
+
 
 def first_fit_decreasing(
     items: Iterable[T], limit: int, size: Callable[[T], int], tie: Callable[[T], str]
@@ -25,7 +27,7 @@ def first_fit_decreasing(
         if slot is None:
             slot = len(bins)
             bins.append([])
-            free.set(slot, max(limit - needed, 0))
+            free.set(slot, limit - needed if needed <= limit else _CLOSED)
         else:
             free.set(slot, free.get(slot) - needed)
         bins[slot].append(item)
@@ -33,13 +35,13 @@ def first_fit_decreasing(
 
 
 class _FirstFitTree:
-    """The leftmost slot with enough free space; slots that are not open yet hold -1."""
+    """The leftmost slot with enough free space; a closed slot takes nothing, not even an empty file."""
 
     def __init__(self, slots: int) -> None:
         self._leaves = 1
         while self._leaves < max(slots, 1):
             self._leaves *= 2
-        self._tree = [-1] * (2 * self._leaves)
+        self._tree = [_CLOSED] * (2 * self._leaves)
 
     def get(self, slot: int) -> int:
         return self._tree[self._leaves + slot]

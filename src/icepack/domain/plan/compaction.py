@@ -10,7 +10,7 @@ from icepack.domain.actions import Strategy
 from icepack.domain.files import DataFile, FileListing, PartitionKey
 from icepack.domain.plan.binpack import first_fit_decreasing
 from icepack.domain.plan.cost import CostEstimate, CostModel, price_rewrite
-from icepack.domain.plan.select import FileGroup, SelectionRules, by_partition, select_files
+from icepack.domain.plan.select import FileGroup, SelectionRules, by_partition, files_needed, select_files
 from icepack.domain.units import GIB
 
 MAX_GROUP_BYTES = 100 * GIB
@@ -87,7 +87,7 @@ def plan_compaction(
 def is_open(partition: PartitionKey, ends: Mapping[PartitionKey, datetime], now: datetime, grace: timedelta) -> bool:
     """Whether writers may still be adding to this span of time."""
     ends_at = ends.get(partition)
-    return ends_at is not None and now < ends_at + grace
+    return ends_at is not None and now - grace < ends_at
 
 
 def _in_order(groups: list[FileGroup], strategy: Strategy, ends: Mapping[PartitionKey, datetime]) -> list[FileGroup]:
@@ -128,11 +128,6 @@ def _planned(group: FileGroup, rules: SelectionRules, model: CostModel) -> Plann
             files_out=files_out,
         ),
     )
-
-
-def files_needed(total_bytes: int, target_bytes: int) -> int:
-    """How many files of the target size hold this much; at least one, if there is anything."""
-    return max(1, -(-total_bytes // target_bytes)) if total_bytes else 0
 
 
 def _total(groups: list[PlannedGroup], model: CostModel) -> CostEstimate:

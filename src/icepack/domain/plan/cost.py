@@ -50,7 +50,7 @@ class CostEstimate:
 
 def price(model: CostModel, *, gets: int, puts: int, bytes_rewritten: int = 0) -> CostEstimate:
     """Requests and rewritten bytes, turned into seconds and dollars."""
-    compute = bytes_rewritten / model.rewrite_bytes_per_core_second
+    compute = bytes_rewritten / max(model.rewrite_bytes_per_core_second, 1.0)
     duration = model.startup_seconds + compute / max(model.parallelism, 1)
     dollars = (
         gets * model.get_dollars_per_1000 / 1000

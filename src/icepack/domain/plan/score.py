@@ -38,13 +38,13 @@ def fragment_ratio(data_files: int, delete_files: int) -> float:
 def score_partition(partition: PartitionStatus, now: datetime) -> PartitionScore:
     """More files, more deletes per file, longer since compaction and more small files all raise it.
 
-    The fragment part is capped, so that the sum stays within 0 and 1.
+    Every part is capped, so that the sum stays within 0 and 1.
     """
     return PartitionScore(
         file_count=min(partition.data_files / FULL_FILE_COUNT, 1.0) * FILE_COUNT_WEIGHT,
         fragment=min(fragment_ratio(partition.data_files, partition.delete_files), 1.0) * FRAGMENT_WEIGHT,
         age=_age_share(partition, now) * AGE_WEIGHT,
-        small_files=partition.small_files / max(partition.data_files, 1) * SMALL_FILE_WEIGHT,
+        small_files=min(partition.small_files / max(partition.data_files, 1), 1.0) * SMALL_FILE_WEIGHT,
     )
 
 

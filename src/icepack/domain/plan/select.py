@@ -28,7 +28,22 @@ class SelectionRules:
     @property
     def effective_small_bytes(self) -> int:
         """Never above three quarters of the target, or a rewrite's own output would count as small."""
-        return min(self.small_file_bytes, self.target_file_bytes * 3 // 4)
+        return min(self.small_file_bytes, nearly_full(self.target_file_bytes))
+
+    def small_below(self, files_in_partition: int) -> int:
+        """Where there are too many files, all that are not nearly full are small."""
+        crowded = files_in_partition > self.max_files_per_partition
+        return nearly_full(self.target_file_bytes) if crowded else self.effective_small_bytes
+
+
+def nearly_full(target_bytes: int) -> int:
+    """From this size on, merging a file gains too little; Iceberg's own planner uses the same share."""
+    return target_bytes * 3 // 4
+
+
+def files_needed(total_bytes: int, target_bytes: int) -> int:
+    """How many files of the target size hold this much; at least one, if there is anything."""
+    return -(-total_bytes // max(target_bytes, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +99,17 @@ def select_files(group: FileGroup, strategy: Strategy, rules: SelectionRules) ->
         return deleted
     if group.delete_files / max(len(group.files), 1) <= rules.max_delete_ratio:
         deleted = ()
-    small = [file for file in group.files if file.bytes < rules.effective_small_bytes]
+    small = [file for file in group.files if file.bytes < rules.small_below(len(group.files))]
     chosen = set(deleted)
-    if len(small) >= rules.min_input_files or group_overfull(small, rules):
+    if _merge_gains(small, rules):
         chosen.update(small)
     return tuple(file for file in group.files if file in chosen)
+
+
+def _merge_gains(small: Sequence[DataFile], rules: SelectionRules) -> bool:
+    """Enough of them, and fewer afterwards: what a rewrite cannot reduce would be rewritten for ever."""
+    enough = len(small) >= rules.min_input_files or group_overfull(small, rules)
+    return enough and len(small) > files_needed(sum(file.bytes for file in small), rules.target_file_bytes)
 
 
 def group_overfull(small: Sequence[DataFile], rules: SelectionRules) -> bool:

@@ -1,0 +1,59 @@
+"""Finds every table of every catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from icepack.catalog.catalog import Catalogs, catalog_faults
+from icepack.domain.table import TableId
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+LOADERS = 8
+
+
+class CatalogDiscovery:
+    """Lists tables through PyIceberg, namespaces within namespaces included."""
+
+    def __init__(self, catalogs: Catalogs) -> None:
+        self._catalogs = catalogs
+
+    @property
+    def catalog_names(self) -> tuple[str, ...]:
+        return self._catalogs.names
+
+    def tables(self, catalog: str | None = None) -> list[TableId]:
+        names = (catalog,) if catalog is not None else self._catalogs.names
+        return sorted(table for name in names for table in self._tables_of(name))
+
+    def exists(self, table: TableId) -> bool:
+        if table.catalog not in self._catalogs.names:
+            return False
+        opened = self._catalogs.open(table.catalog)
+        with catalog_faults(table.catalog):
+            return bool(opened.table_exists((*table.namespace, table.name)))
+
+    def locations(self) -> Mapping[TableId, str]:
+        """Read from each table's metadata: a table that cannot be read stops the listing, for it might be anywhere."""
+        tables = self.tables()
+        with ThreadPoolExecutor(LOADERS) as pool:
+            found = pool.map(lambda table: self._catalogs.load(table).location(), tables)
+            return dict(zip(tables, found, strict=True))
+
+    def _tables_of(self, name: str) -> Iterator[TableId]:
+        catalog = self._catalogs.open(name)
+        with catalog_faults(name):
+            for namespace in _namespaces(catalog):
+                for identifier in catalog.list_tables(namespace):
+                    yield TableId(name, tuple(identifier[:-1]), identifier[-1])
+
+
+def _namespaces(catalog: Catalog, parent: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for found in catalog.list_namespaces(parent) if parent else catalog.list_namespaces():
+        namespace = tuple(found)
+        if len(namespace) > len(parent):
+            yield namespace
+            yield from _namespaces(catalog, namespace)

@@ -1,0 +1,51 @@
+"""The dry run of snapshot expiry, computed from the manifests, for Iceberg has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icepack.catalog.manifests import DATA, ManifestReader, live
+from icepack.domain.ports import ExpiryPreview
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.table import Table
+
+
+def preview(loaded: Table, reader: ManifestReader, expired: Iterable[int]) -> ExpiryPreview:
+    """What only the expired snapshots refer to."""
+    gone = frozenset(expired)
+    leaving, staying = _manifests(loaded, gone, leaving=True), _manifests(loaded, gone, leaving=False)
+    only_leaving = {path: manifest for path, manifest in leaving.items() if path not in staying}
+    unreferenced = _unreferenced(
+        live(reader.entries(loaded.io, only_leaving.values())), live(reader.entries(loaded.io, staying.values()))
+    )
+    data = unreferenced.filter(pc.equal(unreferenced["content"], DATA))
+    return ExpiryPreview(
+        snapshot_ids=tuple(sorted(gone)),
+        data_files=data.num_rows,
+        delete_files=unreferenced.num_rows - data.num_rows,
+        manifests=len(only_leaving),
+        manifest_lists=len(gone),
+        bytes=int(pc.sum(unreferenced["bytes"]).as_py() or 0)
+        + sum(manifest.manifest_length for manifest in only_leaving.values()),
+    )
+
+
+def _manifests(loaded: Table, gone: frozenset[int], *, leaving: bool) -> dict[str, ManifestFile]:
+    return {
+        manifest.manifest_path: manifest
+        for snapshot in loaded.metadata.snapshots
+        if (snapshot.snapshot_id in gone) == leaving
+        for manifest in snapshot.manifests(loaded.io)
+    }
+
+
+def _unreferenced(leaving: pa.Table, staying: pa.Table) -> pa.Table:
+    chosen = leaving.filter(pc.invert(pc.is_in(leaving["path"], staying["path"].combine_chunks())))
+    unique = chosen.group_by("path", use_threads=False).aggregate([("content", "min"), ("bytes", "max")])
+    return unique.rename_columns({"content_min": "content", "bytes_max": "bytes"})

@@ -1,0 +1,112 @@
+"""What our commits really did, read from the snapshots; and the only safe way to take one back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icepack.catalog.catalog import Catalogs, catalog_faults
+from icepack.catalog.manifests import ADDED, DATA, DELETED, ManifestReader, live
+from icepack.domain.run import CommitFacts
+from icepack.domain.table import TableId
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+    from pyiceberg.table.update import SetSnapshotRefUpdate
+
+JOB_ID_PROPERTY = "icepack.job-id"
+
+
+class SnapshotLedger:
+    """Finds the snapshots that carry a job's stamp and compares each with its own parent."""
+
+    def __init__(self, catalogs: Catalogs, reader: ManifestReader) -> None:
+        self._catalogs = catalogs
+        self._reader = reader
+
+    def commits_of(self, table: TableId, job_id: UUID) -> Sequence[CommitFacts]:
+        loaded = self._catalogs.load(table)
+        with catalog_faults(table.catalog):
+            ours = [snapshot for snapshot in loaded.metadata.snapshots if _job_of(snapshot) == str(job_id)]
+            return [self._facts(loaded, snapshot) for snapshot in ours]
+
+    def roll_back(self, table: TableId, snapshot_id: int, parent_id: int) -> bool:
+        """Compare-and-swap: only while the snapshot is still the head of main; False when it is not."""
+        from pyiceberg.exceptions import CommitFailedException
+        from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
+
+        loaded = self._catalogs.load(table)
+        with catalog_faults(table.catalog):
+            try:
+                loaded.catalog.commit_table(
+                    loaded,
+                    (
+                        AssertTableUUID(uuid=loaded.metadata.table_uuid),
+                        AssertRefSnapshotId.model_validate({"ref": "main", "snapshot-id": snapshot_id}),
+                    ),
+                    (_point_main_at(parent_id),),
+                )
+            except CommitFailedException:
+                return False
+            return True
+
+    def _facts(self, loaded: Table, snapshot: Snapshot) -> CommitFacts:
+        after = self._entries(loaded, snapshot)
+        parent = loaded.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
+        before = live(self._entries(loaded, parent)) if parent else after.slice(0, 0)
+        changed = after.filter(pc.equal(after["snapshot_id"], snapshot.snapshot_id))
+        added, removed = _by_status(changed, ADDED), _by_status(changed, DELETED)
+        kept = live(after)
+        return CommitFacts(
+            snapshot_id=snapshot.snapshot_id,
+            parent_id=snapshot.parent_snapshot_id,
+            operation=snapshot.summary.operation.value if snapshot.summary else "unknown",
+            added_data_files=_data(added).num_rows,
+            removed_data_files=_data(removed).num_rows,
+            added_records=_sum(_data(added), "records"),
+            removed_records=_sum(_data(removed), "records"),
+            added_bytes=_sum(_data(added), "bytes"),
+            removed_bytes=_sum(_data(removed), "bytes"),
+            added_delete_files=_deletes(added).num_rows,
+            removed_delete_files=_deletes(removed).num_rows,
+            deletes_before=_deletes(before).num_rows,
+            live_files_before=before.num_rows,
+            live_files_after=kept.num_rows,
+            live_records_before=_sum(_data(before), "records"),
+            live_records_after=_sum(_data(kept), "records"),
+            parent_known=parent is not None,
+        )
+
+    def _entries(self, loaded: Table, snapshot: Snapshot) -> pa.Table:
+        return self._reader.entries(loaded.io, snapshot.manifests(loaded.io))
+
+
+def _point_main_at(snapshot_id: int) -> SetSnapshotRefUpdate:
+    from pyiceberg.table.update import SetSnapshotRefUpdate
+
+    return SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": snapshot_id})
+
+
+def _job_of(snapshot: Snapshot) -> str | None:
+    return snapshot.summary.additional_properties.get(JOB_ID_PROPERTY) if snapshot.summary else None
+
+
+def _by_status(entries: pa.Table, status: int) -> pa.Table:
+    return entries.filter(pc.equal(entries["status"], status))
+
+
+def _data(entries: pa.Table) -> pa.Table:
+    return entries.filter(pc.equal(entries["content"], DATA))
+
+
+def _deletes(entries: pa.Table) -> pa.Table:
+    return entries.filter(pc.not_equal(entries["content"], DATA))
+
+
+def _sum(entries: pa.Table, column: str) -> int:
+    return int(pc.sum(entries[column]).as_py() or 0)

@@ -1,0 +1,273 @@
+"""Manifests as Arrow tables: read once, kept forever, for a manifest never changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import UUID
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
+    from pyiceberg.manifest import ManifestFile
+    from pyiceberg.schema import Schema
+
+ADDED, DELETED = 1, 2
+DATA, POSITION_DELETES, EQUALITY_DELETES, DELETION_VECTOR = 0, 1, 2, 3
+
+_PATH_OF_DELETED_ROWS_FIELD_ID = 2147483546
+_READERS = 8
+_LAYOUT_VERSION = 1
+
+ENTRY_SCHEMA = pa.schema(
+    [
+        ("status", pa.int8()),
+        ("content", pa.int8()),
+        ("path", pa.string()),
+        ("format", pa.string()),
+        ("partition", pa.string()),
+        ("bytes", pa.int64()),
+        ("records", pa.int64()),
+        ("sequence_number", pa.int64()),
+        ("snapshot_id", pa.int64()),
+        ("spec_id", pa.int32()),
+        ("referenced", pa.string()),
+    ]
+)
+
+
+class ManifestCache(Protocol):
+    """Keeps the Arrow bytes of manifests by key."""
+
+    def get(self, keys: Sequence[str]) -> dict[str, bytes]: ...
+
+    def put(self, bodies: dict[str, bytes]) -> None: ...
+
+
+class MemoryManifestCache:
+    """For tests and for machines without a writable cache folder."""
+
+    def __init__(self) -> None:
+        self._bodies: dict[str, bytes] = {}
+
+    def get(self, keys: Sequence[str]) -> dict[str, bytes]:
+        return {key: self._bodies[key] for key in keys if key in self._bodies}
+
+    def put(self, bodies: dict[str, bytes]) -> None:
+        self._bodies.update(bodies)
+
+
+class FileManifestCache:
+    """One SQLite file in the user's cache folder, shared by every process; the least used entries go first."""
+
+    def __init__(self, path: Path, max_bytes: int = 1 << 30) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._max_bytes = max_bytes
+        self._lock = Lock()
+        self._connection = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=OFF")
+        self._connection.execute(
+            "CREATE TABLE IF NOT EXISTS manifests (key TEXT PRIMARY KEY, used_at INTEGER, size INTEGER, body BLOB)"
+        )
+
+    def get(self, keys: Sequence[str]) -> dict[str, bytes]:
+        found: dict[str, bytes] = {}
+        with self._lock:
+            for start in range(0, len(keys), 500):
+                chunk = keys[start : start + 500]
+                marks = ",".join("?" * len(chunk))
+                rows = self._connection.execute(f"SELECT key, body FROM manifests WHERE key IN ({marks})", chunk)
+                found.update(rows.fetchall())
+        return found
+
+    def put(self, bodies: dict[str, bytes]) -> None:
+        if not bodies:
+            return
+        with self._lock:
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO manifests VALUES (?, unixepoch(), ?, ?)",
+                [(key, len(body), body) for key, body in bodies.items()],
+            )
+            self._drop_oldest()
+            self._connection.execute("COMMIT")
+
+    def _drop_oldest(self) -> None:
+        (total,) = self._connection.execute("SELECT coalesce(sum(size), 0) FROM manifests").fetchone()
+        if total > self._max_bytes:
+            self._connection.execute(
+                "DELETE FROM manifests WHERE key IN (SELECT key FROM manifests ORDER BY used_at LIMIT "
+                "(SELECT count(*) / 4 + 1 FROM manifests))"
+            )
+
+
+class ManifestReader:
+    """Reads manifests through the cache; only those never seen before cost a request."""
+
+    def __init__(self, cache: ManifestCache) -> None:
+        self._cache = cache
+
+    def entries(self, io: FileIO, manifests: Iterable[ManifestFile]) -> pa.Table:
+        """All entries of all the manifests, deleted ones included."""
+        keyed = {_key(manifest): manifest for manifest in manifests}
+        bodies = self._cache.get(list(keyed))
+        missing = [key for key in keyed if key not in bodies]
+        fresh = self._read_all(io, [keyed[key] for key in missing])
+        self._cache.put({key: _to_bytes(table) for key, table in zip(missing, fresh, strict=True)})
+        kept = [_from_bytes(body) for body in bodies.values()]
+        return pa.concat_tables([*kept, *fresh]) if kept or fresh else ENTRY_SCHEMA.empty_table()
+
+    def _read_all(self, io: FileIO, manifests: list[ManifestFile]) -> list[pa.Table]:
+        if len(manifests) < 2:
+            return [read_manifest(io, manifest) for manifest in manifests]
+        with ThreadPoolExecutor(_READERS) as pool:
+            return list(pool.map(lambda manifest: read_manifest(io, manifest), manifests))
+
+
+def live(entries: pa.Table) -> pa.Table:
+    import pyarrow.compute as pc
+
+    return entries.filter(pc.not_equal(entries["status"], DELETED))
+
+
+def _key(manifest: ManifestFile) -> str:
+    identity = f"{_LAYOUT_VERSION}|{manifest.manifest_path}|{manifest.manifest_length}|{manifest.sequence_number}"
+    return hashlib.sha256(identity.encode()).hexdigest()
+
+
+def _to_bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def _from_bytes(body: bytes) -> pa.Table:
+    with pa.ipc.open_stream(body) as reader:
+        return reader.read_all()
+
+
+def read_manifest(io: FileIO, manifest: ManifestFile) -> pa.Table:
+    """One manifest, without the column statistics that maintenance has no use for."""
+    from icepack.catalog.projection import ProjectedAvroFile
+
+    columns: list[list[Any]] = [[] for _ in ENTRY_SCHEMA]
+    with ProjectedAvroFile(io.new_input(manifest.manifest_path), _read_schema(manifest)) as reader:
+        for entry in reader:
+            for column, value in zip(columns, _row(entry, manifest), strict=True):
+                column.append(value)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, ENTRY_SCHEMA, strict=True)]
+    return pa.table(arrays, schema=ENTRY_SCHEMA)
+
+
+def _row(entry: Any, manifest: ManifestFile) -> tuple[Any, ...]:
+    status, snapshot_id, sequence_number, file = entry[0], entry[1], entry[2], entry[3]
+    inherits = status == ADDED or manifest.sequence_number == 0
+    if sequence_number is None and inherits:
+        sequence_number = manifest.sequence_number
+    content = file[0] or DATA
+    file_format = str(file[2]).lower()
+    if content == POSITION_DELETES and file_format == "puffin":
+        content = DELETION_VECTOR
+    return (
+        status,
+        content,
+        file[1],
+        file_format,
+        encode_partition(file[3]),
+        file[7] if content == DELETION_VECTOR and file[7] is not None else file[5],
+        file[4],
+        sequence_number or 0,
+        snapshot_id if snapshot_id is not None else manifest.added_snapshot_id,
+        manifest.partition_spec_id,
+        _referenced(file, content),
+    )
+
+
+def _referenced(file: Any, content: int) -> str | None:
+    """The one data file a delete file speaks of, where that is known."""
+    if content not in (POSITION_DELETES, DELETION_VECTOR):
+        return None
+    if file[6] is not None:
+        return str(file[6])
+    lower = (file[8] or {}).get(_PATH_OF_DELETED_ROWS_FIELD_ID)
+    upper = (file[9] or {}).get(_PATH_OF_DELETED_ROWS_FIELD_ID)
+    # A bound may be truncated; only equal bounds that are whole paths name a file.
+    if lower is not None and lower == upper:
+        return bytes(lower).decode("utf-8", "replace")
+    return None
+
+
+def _read_schema(manifest: ManifestFile) -> Schema:
+    from pyiceberg.manifest import ManifestContent
+    from pyiceberg.schema import Schema
+    from pyiceberg.types import BinaryType, IntegerType, LongType, MapType, NestedField, StringType, StructType
+
+    fields = [
+        NestedField(134, "content", IntegerType(), required=False, initial_default=0),
+        NestedField(100, "file_path", StringType(), required=True),
+        NestedField(101, "file_format", StringType(), required=True),
+        NestedField(102, "partition", StructType(), required=True),
+        NestedField(103, "record_count", LongType(), required=True),
+        NestedField(104, "file_size_in_bytes", LongType(), required=True),
+        NestedField(143, "referenced_data_file", StringType(), required=False),
+        NestedField(145, "content_size_in_bytes", LongType(), required=False),
+    ]
+    if manifest.content is ManifestContent.DELETES:
+        fields.append(NestedField(125, "lower_bounds", MapType(126, IntegerType(), 127, BinaryType()), required=False))
+        fields.append(NestedField(128, "upper_bounds", MapType(129, IntegerType(), 130, BinaryType()), required=False))
+    return Schema(
+        NestedField(0, "status", IntegerType(), required=True),
+        NestedField(1, "snapshot_id", LongType(), required=False),
+        NestedField(3, "sequence_number", LongType(), required=False),
+        NestedField(2, "data_file", StructType(*fields), required=True),
+    )
+
+
+def encode_partition(record: Any) -> str:
+    """A partition tuple as JSON text, values that JSON lacks tagged with their type."""
+    return json.dumps([_encode(record[position]) for position in range(len(record))], separators=(",", ":"))
+
+
+def decode_partition(text: str) -> tuple[Any, ...]:
+    return tuple(_decode(value) for value in json.loads(text))
+
+
+def _encode(value: Any) -> Any:
+    match value:
+        case bytes():
+            return {"bytes": value.hex()}
+        case Decimal() | UUID():
+            return {type(value).__name__.lower(): str(value)}
+        case datetime() | date() | time():
+            return {type(value).__name__: value.isoformat()}
+        case _:
+            return value
+
+
+_DECODERS: dict[str, Any] = {
+    "bytes": bytes.fromhex,
+    "decimal": Decimal,
+    "uuid": UUID,
+    "datetime": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "time": time.fromisoformat,
+}
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict):
+        ((kind, text),) = value.items()
+        return _DECODERS[kind](text)
+    return value

@@ -1,0 +1,118 @@
+"""Partition tuples as people and engines name them, and the span of time they cover."""
+
+from __future__ import annotations
+
+import calendar
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
+
+from icepack.catalog.manifests import decode_partition
+from icepack.domain.files import PartitionKey, PartitionValue
+
+if TYPE_CHECKING:
+    from pyiceberg.partitioning import PartitionField, PartitionSpec
+    from pyiceberg.schema import Schema
+    from pyiceberg.table import Table
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class PartitionNames:
+    """Names the partitions of one table under its current schema and all of its specs."""
+
+    def __init__(self, table: Table) -> None:
+        self._schema = table.schema()
+        self._specs = table.specs()
+
+    def key(self, spec_id: int, encoded: str) -> PartitionKey:
+        values = decode_partition(encoded)
+        spec = self._specs.get(spec_id)
+        if spec is None:
+            return PartitionKey(spec_id, encoded if values else "")
+        parts = zip(spec.fields, values, strict=False)
+        return PartitionKey(spec_id, "/".join(self._part(field, value) for field, value in parts))
+
+    def values(self, spec_id: int, encoded: str) -> tuple[PartitionValue, ...]:
+        """Empty when the spec is gone or a source column was dropped: such a partition cannot be selected."""
+        spec = self._specs.get(spec_id)
+        if spec is None or any(self._source(field) is None for field in spec.fields):
+            return ()
+        named = zip(spec.fields, decode_partition(encoded), strict=False)
+        return tuple(self._value(field, value) for field, value in named if not _is_void(field))
+
+    def ends_at(self, spec_id: int, encoded: str) -> datetime | None:
+        """The end of the period of the first time field; None without one or for its null partition."""
+        spec = self._specs.get(spec_id)
+        if spec is None:
+            return None
+        for field, value in zip(spec.fields, decode_partition(encoded), strict=False):
+            end = _period_end(field, value, _source_type(self._schema, field))
+            if end is not None:
+                return end
+        return None
+
+    def spec_text(self, spec: PartitionSpec) -> str:
+        return ", ".join(f"{field.transform}({self._source(field) or field.source_id})" for field in spec.fields)
+
+    def _source(self, field: PartitionField) -> str | None:
+        return self._schema.find_column_name(field.source_id)
+
+    def _part(self, field: PartitionField, value: Any) -> str:
+        source_type = _source_type(self._schema, field)
+        if source_type is None:
+            text = "null" if value is None else str(value)
+        else:
+            text = field.transform.to_human_string(field.transform.result_type(source_type), value)
+        return f"{quote_plus(field.name, safe='')}={quote_plus(text, safe=' :')}"
+
+    def _value(self, field: PartitionField, value: Any) -> PartitionValue:
+        plain = value if isinstance(value, str | int | float | bool) or value is None else str(value)
+        return PartitionValue(str(self._source(field)), str(field.transform), plain)
+
+
+def _is_void(field: PartitionField) -> bool:
+    return str(field.transform) == "void"
+
+
+def _source_type(schema: Schema, field: PartitionField) -> Any:
+    if schema.find_column_name(field.source_id) is None:
+        return None
+    return schema.find_type(field.source_id)
+
+
+def _period_end(field: PartitionField, value: Any, source_type: Any) -> datetime | None:
+    if value is None:
+        return None
+    match str(field.transform):
+        case "year":
+            return datetime(1970 + value + 1, 1, 1, tzinfo=UTC) if 1 <= 1971 + value <= 9999 else None
+        case "month":
+            return _month_end(value)
+        case "day":
+            return _shifted(timedelta(days=_whole(value) + 1))
+        case "hour":
+            return _shifted(timedelta(hours=value + 1))
+        case "identity" if str(source_type) == "date":
+            return _shifted(timedelta(days=_whole(value) + 1))
+        case _:
+            return None
+
+
+def _whole(value: Any) -> int:
+    return value.toordinal() - date(1970, 1, 1).toordinal() if isinstance(value, date) else int(value)
+
+
+def _month_end(months: int) -> datetime | None:
+    year, month = divmod(months, 12)
+    if not 1 <= year + 1970 < 9999:
+        return None
+    first = datetime(year + 1970, month + 1, 1, tzinfo=UTC)
+    return first + timedelta(days=calendar.monthrange(first.year, first.month)[1])
+
+
+def _shifted(span: timedelta) -> datetime | None:
+    try:
+        return _EPOCH + span
+    except OverflowError:
+        return None

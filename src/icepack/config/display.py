@@ -1,0 +1,29 @@
+"""The merged configuration for people's eyes."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from icepack.config.derive import base_policy, catalog_properties
+from icepack.config.policy_block import PolicyBlock
+from icepack.config.secrecy import MASK, hide, is_secret
+from icepack.config.settings import CompactionConfig
+
+
+def masked(config: CompactionConfig) -> dict[str, Any]:
+    """What holds, as JSON, with every secret masked; `catalogs` and `policy` are complete."""
+    shown = config.model_dump(mode="json", exclude={"catalog", "catalogs", "policy"})
+    policy = PolicyBlock.model_validate(asdict(base_policy(config)))
+    merged = {"catalogs": catalog_properties(config), **shown, "policy": policy.model_dump(mode="json")}
+    return {key: _masked(value, key, config.secrets) for key, value in merged.items()}
+
+
+def _masked(value: Any, key: str, secrets: frozenset[str]) -> Any:
+    if isinstance(value, dict):
+        return {name: _masked(item, name, secrets) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_masked(item, key, secrets) for item in value]
+    if value and is_secret(key):
+        return MASK
+    return hide(value, secrets) if isinstance(value, str) else value

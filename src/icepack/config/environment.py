@@ -1,0 +1,92 @@
+"""`ICEPACK_*` variables as settings: `ICEPACK_SPARK__MASTER` is `spark.master`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import takewhile
+from typing import Any
+
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, EnvSettingsSource
+
+from icepack.config.document import KeyPath
+from icepack.errors import ConfigError
+
+PREFIX = "ICEPACK_"
+CONFIG_VARIABLE = "ICEPACK_CONFIG"
+SEPARATOR = "__"
+
+
+class MappingSource(EnvSettingsSource):
+    """pydantic-settings' reader of variables, over a mapping that it is handed."""
+
+    def __init__(self, settings_cls: type[BaseSettings], variables: Mapping[str, str]) -> None:
+        self._variables = variables
+        super().__init__(settings_cls)
+
+    def _load_env_vars(self) -> Mapping[str, str | None]:
+        return self._variables
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        try:
+            return super().decode_complex_value(field_name, field, value)
+        except ValueError:
+            return value
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The variables that are settings, by the path of the setting."""
+
+    source: MappingSource
+    names: Mapping[tuple[str, ...], str]
+
+    def name_of(self, path: KeyPath) -> str:
+        """The variable that holds the setting, the block around it or a part of it."""
+        return self.names[max(self.names, key=lambda own: (_shared(own, path), -len(own)))]
+
+
+def _shared(own: KeyPath, path: KeyPath) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(own, path, strict=False)))
+
+
+def read_environment(settings: type[BaseSettings], environ: Mapping[str, str], catalogs: Iterable[str]) -> Environment:
+    """The settings among the variables; `catalogs` are the names that the file spells its own way."""
+    known = {_folded(name): name for name in catalogs}
+    names: dict[tuple[str, ...], str] = {}
+    for name, value in environ.items():
+        if name.upper().startswith(PREFIX) and name.upper() != CONFIG_VARIABLE and value:
+            path = _path(name, known)
+            if path[0] in settings.model_fields:
+                names[path] = name
+            elif len(path) > 1:
+                raise ConfigError(_unknown(name, path[0], settings))
+    variables = {f"{PREFIX.lower()}{SEPARATOR.join(path)}": environ[name] for path, name in names.items()}
+    return Environment(MappingSource(settings, variables), names)
+
+
+def _path(name: str, catalogs: Mapping[str, str]) -> tuple[str, ...]:
+    first, *rest = name[len(PREFIX) :].lower().split(SEPARATOR)
+    if first == "catalog" and rest:
+        return (first, property_name(rest))
+    if first == "catalogs" and rest:
+        catalog = catalogs.get(_folded(rest[0]), rest[0])
+        return (first, catalog, property_name(rest[1:])) if rest[1:] else (first, catalog)
+    return (first, *rest)
+
+
+def property_name(parts: Iterable[str]) -> str:
+    """A PyIceberg property as its variables spell it: `S3__ACCESS_KEY_ID` is `s3.access-key-id`."""
+    return ".".join(part.lower().replace("_", "-") for part in parts)
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("-", "_")
+
+
+def _unknown(name: str, key: str, settings: type[BaseSettings]) -> str:
+    close = get_close_matches(key, settings.model_fields, n=1)
+    expected = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(settings.model_fields)}."
+    return f"{name}: there is no setting {key}; {expected}"

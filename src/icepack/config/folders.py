@@ -1,0 +1,60 @@
+"""Where icepack keeps things for a user who said nothing: configuration, lake, history."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import platformdirs
+
+APPLICATION = "icepack"
+LAKE = "lake"
+
+Kind = Literal["config", "data", "state"]
+_BELOW_HOME = {"config": ".config", "data": ".local/share", "state": ".local/state"}
+
+
+def user_folder(kind: Kind, environ: Mapping[str, str]) -> Path:
+    """The user's folder of this kind, as `environ` has it."""
+    base = environ.get(f"XDG_{kind.upper()}_HOME", "")
+    if Path(base).is_absolute():
+        return Path(base) / APPLICATION
+    if sys.platform == "linux" and environ.get("HOME"):
+        return Path(environ["HOME"]) / _BELOW_HOME[kind] / APPLICATION
+    folders = platformdirs.PlatformDirs(APPLICATION, appauthor=False)
+    return {"config": folders.user_config_path, "data": folders.user_data_path, "state": folders.user_state_path}[kind]
+
+
+def default_state_url(environ: Mapping[str, str]) -> str:
+    return f"sqlite:///{user_folder('state', environ) / 'state.db'}"
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedLake:
+    """A lake in one folder: a SQLite catalog named `lake` and a warehouse beside it."""
+
+    folder: Path
+
+    @classmethod
+    def of_user(cls, environ: Mapping[str, str]) -> EmbeddedLake:
+        return cls(user_folder("data", environ) / LAKE)
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "catalog.db"
+
+    @property
+    def warehouse(self) -> Path:
+        return self.folder / "warehouse"
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The catalog in PyIceberg's words."""
+        return {"type": "sql", "uri": f"sqlite:///{self.database}", "warehouse": f"file://{self.warehouse}"}
+
+    @property
+    def exists(self) -> bool:
+        return self.database.is_file()

@@ -1,0 +1,94 @@
+"""The policy's settings as they stand in a file."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import (
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+)
+
+from icepack.config.types import (
+    CronLine,
+    Duration,
+    FilterText,
+    Listed,
+    Nullable,
+    PatternText,
+    Section,
+    Size,
+    does_not_fit,
+)
+from icepack.domain.actions import ActionKind, Layout, Strategy
+from icepack.domain.policy import POLICY_KEYS, Policy, read_policy_values
+from icepack.errors import ConfigError
+
+_DEFAULT = Policy()
+
+
+class PolicyBlock(Section):
+    """Any of the policy's settings; those that are not given say nothing."""
+
+    enabled: bool = _DEFAULT.enabled
+    actions: Annotated[tuple[ActionKind, ...], Listed] = _DEFAULT.actions
+    strategy: Annotated[Strategy | None, Nullable] = _DEFAULT.strategy
+    layout: Layout = _DEFAULT.layout
+    columns: Annotated[tuple[str, ...], Listed] = _DEFAULT.columns
+    target_file_size: Size = _DEFAULT.target_file_size
+    small_file_threshold: Size = _DEFAULT.small_file_threshold
+    max_files_per_partition: int = _DEFAULT.max_files_per_partition
+    min_input_files: int = _DEFAULT.min_input_files
+    fragment_ratio_threshold: float = _DEFAULT.fragment_ratio_threshold
+    partial_progress: bool = _DEFAULT.partial_progress
+    partition_filter: FilterText = _DEFAULT.partition_filter
+    open_partition_grace: Duration = _DEFAULT.open_partition_grace
+    snapshot_retention: Duration = _DEFAULT.snapshot_retention
+    min_snapshots_to_keep: int = _DEFAULT.min_snapshots_to_keep
+    orphan_retention: Duration = _DEFAULT.orphan_retention
+    orphan_interval: Duration = _DEFAULT.orphan_interval
+    max_orphan_files: int = _DEFAULT.max_orphan_files
+    max_orphan_share: float = _DEFAULT.max_orphan_share
+    repeat_after: Duration = _DEFAULT.repeat_after
+    max_cost: Annotated[float | None, Nullable] = _DEFAULT.max_cost
+    scans_per_day: float = _DEFAULT.scans_per_day
+
+    @field_validator("*", mode="after")
+    @classmethod
+    def _is_in_range(cls, value: Any, info: ValidationInfo) -> Any:
+        if info.field_name in POLICY_KEYS:
+            try:
+                read_policy_values({info.field_name: value}, "policy")
+            except ConfigError as exc:
+                raise does_not_fit(str(exc.__cause__)) from exc
+        return value
+
+    @model_serializer(mode="wrap")
+    def _only_what_is_set(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in serialize(self).items() if key in self.model_fields_set}
+
+    def values(self) -> dict[str, Any]:
+        """What is set, in the policy's own types."""
+        return read_policy_values(self.model_dump(include=set(POLICY_KEYS)), "policy")
+
+
+class PolicyEntry(PolicyBlock):
+    """Settings for every table that `match` means."""
+
+    match: PatternText
+
+
+class TableEntry(Section):
+    """One table, with its schedule and its own settings."""
+
+    name: PatternText
+    schedule: CronLine | None = None
+    strategy: Annotated[Strategy | None, Nullable] = None
+    options: PolicyBlock = PolicyBlock()
+
+    def values(self) -> dict[str, Any]:
+        """The table's settings, in the policy's own types."""
+        chosen = {"strategy": self.strategy} if self.strategy else {}
+        return self.options.values() | chosen

@@ -1,0 +1,122 @@
+"""The blocks of `icepack.yaml`, with their defaults."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from icepack.config.types import CronLine, Duration, Properties, Section, Size
+from icepack.domain.plan.cost import CostModel
+from icepack.domain.policy import Policy
+
+_POLICY = Policy()
+_COST = CostModel()
+
+SomeBytes = Annotated[Size, Field(gt=0)]
+Price = Annotated[float, Field(ge=0)]
+
+
+class ServerSettings(Section):
+    """Where the API listens."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=1, le=65535)
+
+
+class StorageSettings(Section):
+    """Object storage for the catalogs that do not say it themselves."""
+
+    type: Literal["s3", "gcs"] = "s3"
+    bucket: str | None = None
+    region: str | None = None
+    endpoint: str | None = None
+    access_key_id: str | None = Field(default=None, repr=False)
+    secret_access_key: str | None = Field(default=None, repr=False)
+    path_style_access: bool | None = None
+
+
+class SmallFilesSettings(Section):
+    """Merging files below the threshold."""
+
+    enabled: bool = True
+    threshold: SomeBytes = _POLICY.small_file_threshold
+    target_size: SomeBytes | None = None
+    """Beats `compaction.target_file_size`."""
+
+
+class DeleteFilesSettings(Section):
+    """Applying deletes for good where they weigh more than the threshold."""
+
+    enabled: bool = True
+    fragment_ratio_threshold: float = Field(default=_POLICY.fragment_ratio_threshold, ge=0)
+
+
+class TimeSeriesSettings(Section):
+    """Leaving partitions that are still written to alone."""
+
+    enabled: bool | None = None
+    """None follows `small_files`."""
+    open_partition_grace: Duration = _POLICY.open_partition_grace
+
+
+class StrategySettings(Section):
+    """What compaction looks for; one that is switched off is off for every table."""
+
+    small_files: SmallFilesSettings = SmallFilesSettings()
+    delete_files: DeleteFilesSettings = DeleteFilesSettings()
+    time_series: TimeSeriesSettings = TimeSeriesSettings()
+
+
+class CompactionSettings(Section):
+    """How files are rewritten."""
+
+    target_file_size: SomeBytes = _POLICY.target_file_size
+    max_parallelism: int | None = Field(default=None, ge=1)
+    strategies: StrategySettings = StrategySettings()
+
+
+class SchedulerSettings(Section):
+    """When tables without a schedule of their own are looked after."""
+
+    enabled: bool = True
+    default_schedule: CronLine = "0 */6 * * *"
+
+
+class CostSettings(Section):
+    """Prices and rates of the cost model."""
+
+    get_dollars_per_1000: Price = _COST.get_dollars_per_1000
+    put_dollars_per_1000: Price = _COST.put_dollars_per_1000
+    compute_dollars_per_gb_second: Price = _COST.compute_dollars_per_gb_second
+    memory_gb: float = Field(default=_COST.memory_gb, gt=0)
+    rewrite_bytes_per_core_second: SomeBytes = int(_COST.rewrite_bytes_per_core_second)
+    parallelism: int = Field(default=_COST.parallelism, ge=1)
+    startup_seconds: Price = _COST.startup_seconds
+
+
+class SparkSettings(Section):
+    """How Spark is started."""
+
+    master: str = "local[*]"
+    driver_memory: str = "2g"
+    conf: Properties = Field(default={})
+    jars: Path | None = None
+    """A folder with Iceberg's runtime, for sites without a network."""
+    ivy_settings: Path | None = None
+    java_home: Path | None = None
+
+
+class StateSettings(Section):
+    """Where the history is kept."""
+
+    url: str | None = Field(default=None, repr=False)
+
+
+class RetrySettings(Section):
+    """How often, and after what pause, a commit that lost to another writer is tried again."""
+
+    max_attempts: int = Field(default=5, ge=1)
+    base_delay: Duration = timedelta(seconds=1)

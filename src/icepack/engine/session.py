@@ -1,0 +1,126 @@
+"""The PySpark session: started when first needed, in a thread that can be watched and cancelled."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from icepack.domain.ports import Progress, RunContext
+from icepack.errors import Cancelled, EnvironmentFault, IcepackError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    """All that a session needs to start; made by the wiring."""
+
+    master: str
+    conf: Mapping[str, str]
+    java_home: Path
+    app_name: str = "icepack"
+
+
+class SparkSessions:
+    """One session for the life of the process."""
+
+    def __init__(self, settings: Callable[[], SessionSettings]) -> None:
+        self._settings = settings
+        self._session: SparkSession | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def started(self) -> bool:
+        return self._session is not None
+
+    @property
+    def spark(self) -> SparkSession:
+        with self._lock:
+            if self._session is None:
+                self._session = _start(self._settings())
+            return self._session
+
+    def execute(self, sql: str) -> Sequence[Mapping[str, Any]]:
+        return [row.asDict() for row in self.spark.sql(sql).collect()]
+
+    def close(self) -> None:
+        with self._lock:
+            session, self._session = self._session, None
+        if session is not None:
+            session.stop()
+
+    def watch(self, work: Callable[[], T], context: RunContext) -> T:
+        """Runs `work` in a thread of its own, telling progress, and cancels Spark's jobs when asked to.
+
+        It always waits for the end of the work: only then is it known whether something was committed.
+        """
+        outcome: list[T] = []
+        failure: list[BaseException] = []
+        worker = threading.Thread(target=_capture, args=(work, outcome, failure), name="icepack-action", daemon=True)
+        worker.start()
+        while worker.is_alive():
+            worker.join(POLL_SECONDS)
+            self._attend(context)
+        if outcome:
+            return outcome[0]
+        if context.cancel.is_set():
+            raise Cancelled("Stopped before anything was committed.") from failure[0]
+        raise failure[0]
+
+    def _attend(self, context: RunContext) -> None:
+        session = self._session
+        if session is None:
+            return
+        if context.cancel.is_set():
+            session.sparkContext.cancelAllJobs()
+        else:
+            done, total = _tasks(session)
+            if total:
+                context.progress(Progress(done=done, total=total))
+
+
+def _capture(work: Callable[[], T], outcome: list[T], failure: list[BaseException]) -> None:
+    try:
+        outcome.append(work())
+    except BaseException as exc:
+        failure.append(exc)
+
+
+def _tasks(session: SparkSession) -> tuple[int, int]:
+    tracker = session.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(stage_id) for stage_id in tracker.getActiveStageIds()]
+    known = [stage for stage in stages if stage is not None]
+    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+
+
+def _start(settings: SessionSettings) -> SparkSession:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    os.environ["JAVA_HOME"] = str(settings.java_home)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if settings.master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(settings.app_name).master(settings.master)
+    for key, value in settings.conf.items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+    except IcepackError:
+        raise
+    except (PySparkException, RuntimeError, OSError) as exc:
+        raise EnvironmentFault(
+            f"Spark did not start on {settings.master}: {type(exc).__name__}: {str(exc).splitlines()[0]}",
+            "`icepack doctor` tells what is missing.",
+        ) from exc
+    session.sparkContext.setLogLevel("ERROR")
+    return session

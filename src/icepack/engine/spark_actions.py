@@ -1,0 +1,259 @@
+"""The actions on Iceberg's Java API, so that every snapshot carries its stamp."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, assert_never
+
+from icepack import __version__
+from icepack.domain.actions import (
+    Action,
+    Compact,
+    ComputeStats,
+    ExpireSnapshots,
+    Layout,
+    RemoveOrphanFiles,
+    RewriteManifests,
+    RewritePositionDeletes,
+)
+from icepack.domain.ports import EngineResult, RunContext
+from icepack.domain.table import TableId
+from icepack.engine import sql
+from icepack.engine.java_errors import java_faults
+from icepack.engine.java_expressions import JavaExpressions
+from icepack.engine.options import compaction_options, flag, sort_column, take_known
+from icepack.engine.orphans import check_collection_allowed, remove_orphan_files
+from icepack.engine.session import SparkSessions
+from icepack.engine.storage import collector, delete, drain, unreferenced
+from icepack.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXPIRE_OPTIONS = frozenset({"max-concurrent-deletes", "stream-results"})
+MANIFEST_OPTIONS = frozenset({"use-caching", "staging-location", "sort-by"})
+
+
+class SparkSessionEngine:
+    """Runs actions in a PySpark session, whatever its master."""
+
+    can_stamp = True
+
+    def __init__(self, sessions: SparkSessions) -> None:
+        self._sessions = sessions
+
+    def run(self, table: TableId, action: Action, context: RunContext) -> EngineResult:
+        return self._sessions.watch(lambda: self._run(table, action, context), context)
+
+    def count_rows(self, table: TableId, snapshot_id: int) -> int:
+        with java_faults(f"Counting the rows of {table}"):
+            return int(self._sessions.execute(sql.count_at(table, snapshot_id))[0]["rows"])
+
+    def execute(self, statement: str) -> Any:
+        return self._sessions.execute(statement)
+
+    def close(self) -> None:
+        self._sessions.close()
+
+    def _run(self, table_id: TableId, action: Action, context: RunContext) -> EngineResult:
+        with java_faults(f"{action.kind} on {table_id}"):
+            spark = activated(self._sessions.spark)
+            table = load_table(spark, table_id)
+            match action:
+                case Compact():
+                    return compact(spark, table, action, context)
+                case RewritePositionDeletes():
+                    return rewrite_position_deletes(spark, table, action, context)
+                case RewriteManifests():
+                    return rewrite_manifests(spark, table, action, context)
+                case ExpireSnapshots():
+                    return expire_snapshots(spark, table, action, context)
+                case RemoveOrphanFiles():
+                    return remove_orphan_files(spark, table_id, table, action, context)
+                case ComputeStats():
+                    return compute_stats(spark, table, action)
+                case _:
+                    assert_never(action)
+
+
+def activated(spark: SparkSession) -> SparkSession:
+    """The session, made the active one of this thread: Iceberg's writers take their catalogs from there."""
+    spark.sparkContext._jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
+    return spark
+
+
+def load_table(spark: SparkSession, table: TableId) -> Any:
+    return spark.sparkContext._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+        spark._jsparkSession, sql.table_name(table)
+    )
+
+
+def _actions(spark: SparkSession) -> Any:
+    return spark.sparkContext._jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession)
+
+
+def _stamp(java_action: Any, context: RunContext) -> Any:
+    for key, value in context.stamp.properties(__version__).items():
+        java_action.snapshotProperty(key, value)
+    return java_action
+
+
+def _with_options(java_action: Any, options: Mapping[str, str]) -> Any:
+    for key, value in options.items():
+        java_action.option(key, value)
+    return java_action
+
+
+def compact(spark: SparkSession, table: Any, action: Compact, context: RunContext) -> EngineResult:
+    if table.currentSnapshot() is None:
+        return EngineResult()
+    java_action = _with_layout(spark, table, _actions(spark).rewriteDataFiles(table), action)
+    _with_options(java_action, compaction_options(action))
+    expressions = JavaExpressions(spark.sparkContext._jvm, table.schema())
+    wanted = expressions.filter(context.where) if context.where is not None else None
+    wanted = expressions.both(wanted, expressions.partitions(action.partitions))
+    if wanted is not None:
+        java_action.filter(wanted)
+    result = _stamp(java_action, context).execute()
+    if action.delete_file_threshold is not None and not context.cancel.is_set():
+        _remove_dangling(spark, table, context)
+    return EngineResult(
+        failed_groups=int(result.rewriteFailures().size()),
+        details={
+            "rewritten_data_files": int(result.rewrittenDataFilesCount()),
+            "added_data_files": int(result.addedDataFilesCount()),
+            "failed_data_files": int(result.failedDataFilesCount()),
+        },
+    )
+
+
+def _with_layout(spark: SparkSession, table: Any, java_action: Any, action: Compact) -> Any:
+    match action.layout:
+        case Layout.BINPACK:
+            return java_action.binPack()
+        case Layout.SORT:
+            return java_action.sort(_sort_order(spark, table, action.columns)) if action.columns else java_action.sort()
+        case Layout.ZORDER:
+            return java_action.zOrder(_names(spark, action))
+        case Layout.HILBERT:
+            return java_action.hilbert(_names(spark, action))
+        case _:
+            assert_never(action.layout)
+
+
+def _names(spark: SparkSession, action: Compact) -> Any:
+    if not action.columns:
+        raise InvalidOption(f"{action.layout} needs columns.", "Name them with --columns a,b.")
+    return _string_array(spark, action.columns)
+
+
+def _string_array(spark: SparkSession, values: tuple[str, ...]) -> Any:
+    context = spark.sparkContext
+    array = context._gateway.new_array(context._jvm.java.lang.String, len(values))
+    for position, value in enumerate(values):
+        array[position] = value
+    return array
+
+
+def _sort_order(spark: SparkSession, table: Any, columns: tuple[str, ...]) -> Any:
+    iceberg = spark.sparkContext._jvm.org.apache.iceberg
+    builder = iceberg.SortOrder.builderFor(table.schema())
+    for column in map(sort_column, columns):
+        if table.schema().findField(column.name) is None:
+            raise InvalidOption(f"The table has no column '{column.name}' to sort by.")
+        nulls = iceberg.NullOrder.NULLS_FIRST if column.nulls_first else iceberg.NullOrder.NULLS_LAST
+        (builder.desc if column.descending else builder.asc)(column.name, nulls)
+    return builder.build()
+
+
+def _remove_dangling(spark: SparkSession, table: Any, context: RunContext) -> None:
+    """Deletes whose rows were all rewritten would otherwise be planned with every read for ever."""
+    table.refresh()
+    _stamp(_actions(spark).removeDanglingDeleteFiles(table), context).execute()
+
+
+def rewrite_position_deletes(
+    spark: SparkSession, table: Any, action: RewritePositionDeletes, context: RunContext
+) -> EngineResult:
+    if table.currentSnapshot() is None:
+        return EngineResult()
+    java_action = _with_options(_actions(spark).rewritePositionDeletes(table), action.options)
+    if context.where is not None:
+        java_action.filter(JavaExpressions(spark.sparkContext._jvm, table.schema()).filter(context.where))
+    result = _stamp(java_action, context).execute()
+    if action.remove_dangling and not context.cancel.is_set():
+        _remove_dangling(spark, table, context)
+    return EngineResult(details={"rewritten_delete_files": int(result.rewrittenDeleteFilesCount())})
+
+
+def rewrite_manifests(spark: SparkSession, table: Any, action: RewriteManifests, context: RunContext) -> EngineResult:
+    options = take_known(action.options, MANIFEST_OPTIONS, "rewrite_manifests")
+    rewritten = 0
+    for spec_id in [action.spec_id] if action.spec_id is not None else _fragmented_specs(table):
+        if context.cancel.is_set():
+            break
+        table.refresh()
+        java_action = _actions(spark).rewriteManifests(table).specId(spec_id)
+        if "use-caching" in options:
+            java_action.option("use-caching", options["use-caching"])
+        if "staging-location" in options:
+            java_action.stagingLocation(options["staging-location"])
+        if "sort-by" in options:
+            java_action.sortBy([name.strip() for name in options["sort-by"].split(",")])
+        result = _stamp(java_action, context).execute()
+        rewritten += sum(1 for _ in result.rewrittenManifests())
+    return EngineResult(details={"rewritten_manifests": rewritten})
+
+
+def _fragmented_specs(table: Any) -> list[int]:
+    """Iceberg rewrites the manifests of one spec at a time; specs with a single manifest are left alone."""
+    snapshot = table.currentSnapshot()
+    if snapshot is None:
+        return []
+    counts: dict[int, int] = {}
+    for manifest in snapshot.allManifests(table.io()):
+        spec_id = int(manifest.partitionSpecId())
+        counts[spec_id] = counts.get(spec_id, 0) + 1
+    return sorted(spec_id for spec_id, count in counts.items() if count > 1)
+
+
+def expire_snapshots(spark: SparkSession, table: Any, action: ExpireSnapshots, context: RunContext) -> EngineResult:
+    """Iceberg commits the expiry; its files are deleted only after the metadata, read again, has let go of them."""
+    options = take_known(action.options, EXPIRE_OPTIONS, "expire_snapshots")
+    check_collection_allowed(dict(table.properties()))
+    queue, consumer = collector(spark)
+    java_action = _actions(spark).expireSnapshots(table).deleteWith(consumer)
+    java_action.expireOlderThan(int((context.now - action.older_than).timestamp() * 1000))
+    java_action.retainLast(action.retain_last)
+    for snapshot_id in action.snapshot_ids:
+        java_action.expireSnapshotId(snapshot_id)
+    if action.clean_expired_metadata:
+        java_action.cleanExpiredMetadata(True)
+    if flag(options, "stream-results"):
+        java_action.option("stream-results", "true")
+    java_action.execute()
+    candidates = drain(spark, queue)
+    deletion = delete(spark, table, unreferenced(spark, table, candidates))
+    return EngineResult(
+        files_deleted=deletion.files,
+        bytes_deleted=deletion.bytes,
+        failed_groups=len(deletion.failures),
+        details={"failures": list(deletion.failures[:20])} if deletion.failures else {},
+    )
+
+
+def compute_stats(spark: SparkSession, table: Any, action: ComputeStats) -> EngineResult:
+    if table.currentSnapshot() is None:
+        return EngineResult()
+    java_action = _actions(spark).computeTableStats(table)
+    if action.columns:
+        java_action.columns(_string_array(spark, action.columns))
+    if action.snapshot_id is not None:
+        java_action.snapshot(action.snapshot_id)
+    java_action.execute()
+    if action.partition_stats:
+        partition_action = _actions(spark).computePartitionStats(table)
+        if action.snapshot_id is not None:
+            partition_action.snapshot(action.snapshot_id)
+        partition_action.execute()
+    return EngineResult()

@@ -1,0 +1,129 @@
+"""Deleting files, last: after the metadata was read again and nothing refers to them any more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from icepack.engine.java_errors import causes, first_line, redact
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MEASURERS = 8
+_SEPARATOR = "\0"
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    files: int
+    bytes: int
+    failures: tuple[str, ...] = ()
+
+
+def collector(spark: SparkSession) -> tuple[Any, Any]:
+    """A Java queue and a Consumer that adds to it: the actions hand over paths instead of deleting them.
+
+    Made from a method handle, because a Python callback would have to cross the gateway for every file.
+    """
+    jvm = spark.sparkContext._jvm
+    gateway = spark.sparkContext._gateway
+    queue = jvm.java.util.concurrent.ConcurrentLinkedQueue()
+    type_of = jvm.java.lang.Class.forName
+    handles = jvm.java.lang.invoke.MethodHandles
+    object_class = type_of("java.lang.Object")
+    no_more = gateway.new_array(jvm.java.lang.Class, 0)
+    one_object = jvm.java.lang.invoke.MethodType.methodType(jvm.java.lang.Boolean.TYPE, object_class, no_more)
+    add = handles.publicLookup().bind(queue, "add", one_object)
+    consumer = jvm.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(type_of("java.util.function.Consumer"), add)
+    return queue, consumer
+
+
+def drain(spark: SparkSession, queue: Any) -> list[str]:
+    """All collected paths in one trip over the gateway."""
+    joined = spark.sparkContext._jvm.java.lang.String.join(_SEPARATOR, queue)
+    return sorted(set(joined.split(_SEPARATOR))) if joined else []
+
+
+def unreferenced(spark: SparkSession, table: Any, paths: Sequence[str]) -> list[str]:
+    """Of these paths, the ones that the table's metadata, read again now, does not refer to."""
+    if not paths:
+        return []
+    table.refresh()
+    rows = [(path, 0) for path in paths]
+    listed = spark.createDataFrame(rows, "file_path string, last_modified_ms long").selectExpr(
+        "file_path", "timestamp_millis(last_modified_ms) AS last_modified"
+    )
+    queue, consumer = collector(spark)
+    actions = spark.sparkContext._jvm.org.apache.iceberg.spark.actions.SparkActions
+    (
+        actions.get(spark._jsparkSession)
+        .deleteOrphanFiles(table)
+        .compareToFileList(listed._jdf)
+        .location("")
+        .olderThan(1)
+        .deleteWith(consumer)
+        .execute()
+    )
+    return drain(spark, queue)
+
+
+def delete(spark: SparkSession, table: Any, paths: Sequence[str]) -> Deletion:
+    """Deletes the files, in bulk where the storage can; says what could not be deleted."""
+    if not paths:
+        return Deletion(0, 0)
+    io = table.io()
+    size = sum(_sizes(io, paths))
+    failures = _delete_in_bulk(spark, io, paths) if _is_bulk(spark, io) else _delete_singly(io, paths)
+    return Deletion(len(paths) - len(failures), size, tuple(failures))
+
+
+def _is_bulk(spark: SparkSession, io: Any) -> bool:
+    from py4j.java_gateway import is_instance_of
+
+    return bool(is_instance_of(spark.sparkContext._gateway, io, "org.apache.iceberg.io.SupportsBulkOperations"))
+
+
+def _delete_in_bulk(spark: SparkSession, io: Any, paths: Sequence[str]) -> list[str]:
+    from py4j.protocol import Py4JJavaError
+
+    java_paths = spark.sparkContext._jvm.java.util.ArrayList()
+    for path in paths:
+        java_paths.add(path)
+    try:
+        io.deleteFiles(java_paths)
+    except Py4JJavaError as exc:
+        failed = [path for path in paths if io.newInputFile(path).exists()]
+        if not failed:
+            raise
+        _, message = next(causes(exc.java_exception))
+        return [f"{path}: {redact(first_line(message))}" for path in failed]
+    return []
+
+
+def _delete_singly(io: Any, paths: Sequence[str]) -> list[str]:
+    from py4j.protocol import Py4JJavaError
+
+    failures = []
+    for path in paths:
+        try:
+            io.deleteFile(path)
+        except Py4JJavaError as exc:
+            _, message = next(causes(exc.java_exception))
+            failures.append(f"{path}: {redact(first_line(message))}")
+    return failures
+
+
+def _sizes(io: Any, paths: Sequence[str]) -> list[int]:
+    def measure(path: str) -> int:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            return int(io.newInputFile(path).getLength())
+        except Py4JJavaError:
+            return 0
+
+    with ThreadPoolExecutor(_MEASURERS) as pool:
+        return list(pool.map(measure, paths))

@@ -1,0 +1,250 @@
+"""MaintenanceRunner: one action on one table, retried, proven and recorded."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from threading import Event
+from uuid import UUID, uuid4
+
+from icepack.domain.actions import Action, ActionKind, Compact, RewritePositionDeletes, commits_snapshot, deletes_files
+from icepack.domain.expression import Expression, parse_filter
+from icepack.domain.health import assess
+from icepack.domain.plan.cost import CostEstimate
+from icepack.domain.ports import (
+    ActionEngine,
+    CommitLedger,
+    EngineResult,
+    HistoryStore,
+    MetadataInspector,
+    ProgressSink,
+    RunContext,
+    no_progress,
+)
+from icepack.domain.recommendation import ExpectedEffect
+from icepack.domain.run import CommitFacts, Proof, RealisedEffect, RunRecord, RunState, Stamp, totals
+from icepack.domain.status import TableStatus
+from icepack.domain.table import TableId
+from icepack.errors import Cancelled, CommitConflict, CommitStateUnknown, IcepackError, Refused
+from icepack.service.proof import prove, prove_expiry
+
+log = logging.getLogger(__name__)
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """Exponential backoff between attempts that lost to another writer."""
+
+    max_attempts: int = 5
+    base_delay: timedelta = timedelta(milliseconds=200)
+
+    def delay_seconds(self, attempt: int) -> float:
+        return float(self.base_delay.total_seconds() * 2 ** (attempt - 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What to run, and what was expected of it."""
+
+    table: TableId
+    action: Action
+    expected: ExpectedEffect | None = None
+    estimate: CostEstimate | None = None
+    progress: ProgressSink = no_progress
+    cancel: Event | None = None
+    job_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTools:
+    """The ports a run works with."""
+
+    inspector: MetadataInspector
+    ledger: CommitLedger
+    engine: ActionEngine
+    history: HistoryStore
+    locations: Callable[[], Mapping[TableId, str]]
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    clock: Callable[[], datetime] = utc_now
+    sleep: Callable[[float], None] = time.sleep
+
+
+class MaintenanceRunner:
+    """Runs one action; whatever happens ends in a RunRecord, never in an exception."""
+
+    def __init__(self, tools: RunTools) -> None:
+        self._tools = tools
+
+    def run(self, request: RunRequest) -> RunRecord:
+        record = RunRecord(
+            job_id=request.job_id or uuid4(),
+            table=request.table,
+            action=request.action,
+            state=RunState.RUNNING,
+            started_at=self._tools.clock(),
+            expected=request.expected,
+            estimate=request.estimate,
+        )
+        self._tools.history.save(record)
+        ended = _Execution(self._tools, request, record).finish()
+        finished = self._tools.clock()
+        ended = replace(ended, finished_at=finished, realised_seconds=(finished - record.started_at).total_seconds())
+        self._tools.history.save(ended)
+        return ended
+
+
+class _Execution:
+    """The state of one run while it is under way."""
+
+    def __init__(self, tools: RunTools, request: RunRequest, record: RunRecord) -> None:
+        self._tools = tools
+        self._request = request
+        self._table = request.table
+        self._action = request.action
+        self._cancel = request.cancel or Event()
+        self.record = record
+
+    def finish(self) -> RunRecord:
+        try:
+            return self._carry_out()
+        except Cancelled as exc:
+            return self._cancelled(exc)
+        except Refused as exc:
+            return replace(self.record, state=RunState.REFUSED, message=str(exc))
+        except IcepackError as exc:
+            return self._failed(str(exc))
+        except Exception as exc:
+            log.exception("%s on %s failed unexpectedly", self._action.kind, self._table)
+            return self._failed(f"{type(exc).__name__}: {exc}")
+
+    def _carry_out(self) -> RunRecord:
+        before = self._tools.inspector.inspect(self._table)
+        score = assess(before, self._tools.clock()).score
+        self.record = replace(self.record, before=totals(before, score))
+        result = self._attempt_until_done()
+        commits = self._commits()
+        self.record = replace(self.record, commits=tuple(commit.snapshot_id for commit in commits))
+        proofs = prove(self._table, commits, self._tools.engine, self._tools.ledger)
+        return self._succeeded(before, result, commits, proofs)
+
+    def _attempt_until_done(self) -> EngineResult:
+        """A lost attempt is planned again from the current snapshot; nothing left to do is a success."""
+        retry = self._tools.retry
+        attempt = 1
+        while True:
+            try:
+                return self._attempt(attempt)
+            except (CommitConflict, CommitStateUnknown) as exc:
+                if isinstance(exc, CommitStateUnknown) and self._commits():
+                    return EngineResult(details={"commit": "its answer was lost, its snapshot was found by its stamp"})
+                if attempt >= retry.max_attempts or self._cancel.is_set():
+                    raise
+                log.info("attempt %d of %s on %s: %s", attempt, self._action.kind, self._table, exc)
+                self._tools.sleep(retry.delay_seconds(attempt))
+                attempt += 1
+
+    def _attempt(self, attempt: int) -> EngineResult:
+        if self._cancel.is_set():
+            raise Cancelled("Stopped before it began.")
+        self.record = replace(self.record, attempts=attempt)
+        now = self._tools.clock()
+        context = RunContext(
+            stamp=Stamp(job_id=self.record.job_id, attempt=attempt),
+            now=now,
+            where=self._where(now),
+            foreign_locations=self._foreign_locations(),
+            progress=self._request.progress,
+            cancel=self._cancel,
+        )
+        return self._tools.engine.run(self._table, self._action, context)
+
+    def _where(self, now: datetime) -> Expression | None:
+        if isinstance(self._action, Compact | RewritePositionDeletes) and self._action.partition_filter:
+            return parse_filter(self._action.partition_filter, now)
+        return None
+
+    def _foreign_locations(self) -> Mapping[str, str]:
+        if self._action.kind is not ActionKind.REMOVE_ORPHAN_FILES:
+            return {}
+        found = self._tools.locations()
+        return {location: str(table) for table, location in found.items() if table != self._table}
+
+    def _commits(self) -> Sequence[CommitFacts]:
+        if not commits_snapshot(self._action.kind):
+            return ()
+        return self._tools.ledger.commits_of(self._table, self.record.job_id)
+
+    def _succeeded(
+        self, before: TableStatus, result: EngineResult, commits: Sequence[CommitFacts], proofs: tuple[Proof, ...]
+    ) -> RunRecord:
+        after = self._tools.inspector.inspect(self._table)
+        if self._action.kind is ActionKind.EXPIRE_SNAPSHOTS:
+            proofs = prove_expiry(before, after)
+        failed = result.failed_groups
+        return replace(
+            self.record,
+            state=RunState.FAILED if failed else RunState.SUCCEEDED,
+            message=f"{failed} parts failed; the rest was committed. {_failure_text(result)}".strip() if failed else "",
+            after=totals(after, assess(after, self._tools.clock()).score),
+            effect=realised(before, after, commits, result, self._action.kind),
+            proofs=proofs,
+            details=dict(result.details) or None,
+        )
+
+    def _cancelled(self, exc: Cancelled) -> RunRecord:
+        """Cancelled only if nothing was committed; else it is what it is: done, or done in part."""
+        if not self._committed_anything():
+            return replace(self.record, state=RunState.CANCELLED, message=str(exc))
+        return self._failed("Stopped after part of the work had been committed; what was committed is complete.")
+
+    def _committed_anything(self) -> bool:
+        try:
+            if commits_snapshot(self._action.kind):
+                return bool(self._commits())
+            return self.record.before is not None and self._snapshots_now() < self.record.before.snapshots
+        except IcepackError as exc:
+            log.warning("could not read %s after it was stopped: %s", self._table, exc)
+            return False
+
+    def _snapshots_now(self) -> int:
+        return self._tools.inspector.inspect(self._table).snapshots.count
+
+    def _failed(self, message: str) -> RunRecord:
+        return replace(self.record, state=RunState.FAILED, message=message)
+
+
+def _failure_text(result: EngineResult) -> str:
+    failures = result.details.get("failures") or []
+    return str(failures[0]) if failures else ""
+
+
+def realised(
+    before: TableStatus,
+    after: TableStatus,
+    commits: Sequence[CommitFacts],
+    result: EngineResult,
+    kind: ActionKind,
+) -> RealisedEffect:
+    """What really changed: from our own commits, so that other writers' work is not claimed."""
+    gone = {entry.snapshot_id for entry in before.snapshots.entries} - {
+        entry.snapshot_id for entry in after.snapshots.entries
+    }
+    return RealisedEffect(
+        files_rewritten=sum(commit.removed_data_files for commit in commits),
+        files_added=sum(commit.added_data_files for commit in commits),
+        bytes_rewritten=sum(commit.removed_bytes for commit in commits),
+        bytes_added=sum(commit.added_bytes for commit in commits),
+        delete_files_removed=sum(commit.removed_delete_files - commit.added_delete_files for commit in commits),
+        manifests_before=before.manifests.count,
+        manifests_after=after.manifests.count if commits else before.manifests.count,
+        snapshots_removed=len(gone) if kind is ActionKind.EXPIRE_SNAPSHOTS else 0,
+        files_deleted=result.files_deleted if deletes_files(kind) else 0,
+        bytes_deleted=result.bytes_deleted if deletes_files(kind) else 0,
+    )

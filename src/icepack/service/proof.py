@@ -1,0 +1,69 @@
+"""Proof that no row changed: each of our commits beside its own parent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from icepack.domain.ports import ActionEngine, CommitLedger
+from icepack.domain.run import CommitFacts, Proof
+from icepack.domain.status import TableStatus
+from icepack.domain.table import TableId
+from icepack.errors import RowsChanged
+
+
+def prove(
+    table: TableId, commits: Sequence[CommitFacts], engine: ActionEngine, ledger: CommitLedger
+) -> tuple[Proof, ...]:
+    """Raises RowsChanged on the first commit that does not hold, after trying to take it back."""
+    proofs: list[Proof] = []
+    for commit in commits:
+        found = _proofs_of(table, commit, engine)
+        proofs.extend(found)
+        broken = next((proof for proof in found if not proof.holds), None)
+        if broken is not None:
+            raise _alarm(table, commit, broken, ledger)
+    return tuple(proofs)
+
+
+def _proofs_of(table: TableId, commit: CommitFacts, engine: ActionEngine) -> list[Proof]:
+    if not commit.parent_known:
+        return [Proof(method="unprovable: the parent snapshot has expired", rows_before=0, rows_after=0)]
+    if not commit.touches_files:
+        return [
+            Proof(method="live files", rows_before=commit.live_files_before, rows_after=commit.live_files_after),
+            Proof(method="live records", rows_before=commit.live_records_before, rows_after=commit.live_records_after),
+        ]
+    if commit.deletes_before == 0 and commit.added_delete_files == 0:
+        return [Proof(method="records", rows_before=commit.removed_records, rows_after=commit.added_records)]
+    assert commit.parent_id is not None
+    return [
+        Proof(
+            method="counted rows",
+            rows_before=engine.count_rows(table, commit.parent_id),
+            rows_after=engine.count_rows(table, commit.snapshot_id),
+        )
+    ]
+
+
+def prove_expiry(before: TableStatus, after: TableStatus) -> tuple[Proof, ...]:
+    """Every branch and tag that is still there still has its snapshot."""
+    present = {entry.snapshot_id for entry in after.snapshots.entries}
+    heads = [ref.snapshot_id for ref in after.snapshots.refs]
+    kept = sum(1 for head in heads if head in present)
+    proof = Proof(method="heads of branches and tags", rows_before=len(heads), rows_after=kept)
+    if not proof.holds:
+        raise RowsChanged(f"After expiry, {len(heads) - kept} branches or tags of {before.table} have no snapshot.")
+    return (proof,)
+
+
+def _alarm(table: TableId, commit: CommitFacts, broken: Proof, ledger: CommitLedger) -> RowsChanged:
+    taken_back = commit.parent_id is not None and ledger.roll_back(table, commit.snapshot_id, commit.parent_id)
+    outcome = (
+        f"The commit was taken back; {table} is at snapshot {commit.parent_id} again."
+        if taken_back
+        else "Another commit came after it, so nothing was taken back; keep every file and do not expire snapshots."
+    )
+    return RowsChanged(
+        f"Snapshot {commit.snapshot_id} of {table} changed its rows: {broken.rows_before:,} before, "
+        f"{broken.rows_after:,} after ({broken.method}). {outcome}"
+    )

@@ -1,0 +1,287 @@
+"""CompactionService: what every way in asks for, composed from the ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from threading import Event
+
+from icepack.domain.actions import Action, ActionKind, Compact, ExpireSnapshots, Strategy
+from icepack.domain.expression import parse_filter
+from icepack.domain.files import PartitionKey
+from icepack.domain.health import HealthReport, assess
+from icepack.domain.plan.compaction import CompactionPlan, plan_compaction
+from icepack.domain.plan.cost import CostEstimate, CostModel
+from icepack.domain.plan.select import SelectionRules
+from icepack.domain.policy import Policy, PolicyRule, resolve_policy
+from icepack.domain.ports import (
+    Discovery,
+    ExpiryPreview,
+    HistoryStore,
+    MetadataInspector,
+    ProgressSink,
+    SizeLens,
+    no_progress,
+)
+from icepack.domain.recommendation import Recommendation, RecommendedAction, Situation, choose_strategy, recommend
+from icepack.domain.run import RunRecord
+from icepack.domain.status import TableStatus
+from icepack.domain.table import TableId, TablePattern, is_internal, select_tables
+from icepack.errors import IcepackError, Refused
+from icepack.service.maintenance import MaintenanceRunner, RunRequest, utc_now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyBook:
+    base: Policy
+    rules: Sequence[PolicyRule]
+
+    def policy_for(self, table: TableId, properties: Mapping[str, str]) -> Policy:
+        return resolve_policy(self.base, self.rules, table, properties)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assessment:
+    """A table's status and health."""
+
+    status: TableStatus
+    health: HealthReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A table's status, health, policy and what follows from them."""
+
+    status: TableStatus
+    health: HealthReport
+    policy: Policy
+    recommendation: Recommendation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePlan:
+    """The dry run: what compaction and expiry would do, without doing it."""
+
+    advice: Advice
+    compaction: CompactionPlan
+    expiry: ExpiryPreview | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintainStep:
+    """One thing that happened during `maintain`: a run, or a table that could not even be read."""
+
+    table: TableId
+    record: RunRecord | None = None
+    error: str = ""
+
+
+class CompactionService:
+    """Stateless: every call reads what is true now."""
+
+    def __init__(
+        self,
+        *,
+        discovery: Discovery,
+        inspector: MetadataInspector,
+        history: HistoryStore,
+        runner: MaintenanceRunner,
+        policies: PolicyBook,
+        model: CostModel,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self._discovery = discovery
+        self._inspector = inspector
+        self.history = history
+        self._runner = runner
+        self._policies = policies
+        self._model = model
+        self._clock = clock
+
+    def tables(self, patterns: Sequence[str] = (), *, include_internal: bool = False) -> list[TableId]:
+        """The tables that the patterns mean; without any, all but the internal ones."""
+        if not patterns:
+            return [table for table in self._discovery.tables() if include_internal or not is_internal(table)]
+        exact = [self._exact(pattern) for pattern in patterns]
+        if all(table is not None for table in exact):
+            return list(dict.fromkeys(table for table in exact if table is not None))
+        found = select_tables(patterns, self._discovery.tables())
+        named = {pattern for pattern in patterns if not TablePattern.parse(pattern).is_glob}
+        return [table for table in found if not is_internal(table) or include_internal or self._is_named(table, named)]
+
+    def table(self, pattern: str) -> TableId:
+        """The one table that a name means."""
+        return self._exact(pattern) or select_tables([pattern], self._discovery.tables())[0]
+
+    def _exact(self, text: str) -> TableId | None:
+        """A full name is looked up directly: listing a large catalog takes long."""
+        pattern = TablePattern.parse(text)
+        if pattern.is_glob or len(pattern.parts) < 3:
+            return None
+        parts = pattern.plain_parts
+        table = TableId(parts[0], parts[1:-1], parts[-1])
+        return table if self._discovery.exists(table) else None
+
+    def _is_named(self, table: TableId, names: set[str]) -> bool:
+        return any(TablePattern.parse(name).matches(table) for name in names)
+
+    def assess(self, table: TableId) -> Assessment:
+        status = self._inspector.inspect(table)
+        return Assessment(status=status, health=assess(status, self._clock()))
+
+    def advise(self, table: TableId) -> Advice:
+        """Health by the table's own measure; the recommendation by the policy's."""
+        assessment = self.assess(table)
+        policy = self._policies.policy_for(table, assessment.status.properties)
+        lens = SizeLens(target_file_bytes=policy.target_file_size, small_file_bytes=policy.small_file_threshold)
+        measured = self._inspector.inspect(table, lens)
+        situation = Situation(
+            status=measured,
+            health=assessment.health,
+            policy=policy,
+            history=self.history.past_runs(table),
+            model=self._model,
+            now=self._clock(),
+            matching=self._matching(table, policy),
+        )
+        return Advice(status=measured, health=assessment.health, policy=policy, recommendation=recommend(situation))
+
+    def _matching(self, table: TableId, policy: Policy) -> frozenset[PartitionKey] | None:
+        if policy.partition_filter is None:
+            return None
+        return self._inspector.matching_partitions(table, parse_filter(policy.partition_filter, self._clock()))
+
+    def plan(self, table: TableId, wanted: Compact | None = None) -> TablePlan:
+        """The dry run for one table; `wanted` stands for the flags of a compaction by hand."""
+        advice = self.advise(table)
+        chosen = next(
+            (item for item in advice.recommendation.actions if item.kind is ActionKind.EXPIRE_SNAPSHOTS), None
+        )
+        expiry = None
+        if chosen is not None and isinstance(chosen.action, ExpireSnapshots):
+            expiry = self._inspector.preview_expiry(table, chosen.action, self._clock())
+        return TablePlan(advice=advice, compaction=self._plan_compaction(table, advice, wanted), expiry=expiry)
+
+    def _plan_compaction(self, table: TableId, advice: Advice, wanted: Compact | None) -> CompactionPlan:
+        action = wanted or self._recommended_compaction(advice) or Compact(strategy=self._strategy(advice))
+        now = self._clock()
+        filter_text = action.partition_filter or advice.policy.partition_filter
+        where = parse_filter(filter_text, now) if filter_text else None
+        listing = self._inspector.files(table, where)
+        if action.partitions:
+            keys = {selection.key for selection in action.partitions}
+            listing = replace(listing, files=tuple(file for file in listing.files if file.partition in keys))
+        rules = SelectionRules(
+            target_file_bytes=action.target_file_bytes or advice.policy.target_file_size,
+            small_file_bytes=action.small_file_bytes or advice.policy.small_file_threshold,
+            max_files_per_partition=advice.policy.max_files_per_partition,
+            max_delete_ratio=advice.policy.fragment_ratio_threshold,
+            min_input_files=action.min_input_files,
+            delete_file_threshold=action.delete_file_threshold or 1,
+        )
+        return plan_compaction(
+            listing,
+            strategy=action.strategy,
+            rules=rules,
+            model=self._model,
+            now=now,
+            open_grace=advice.policy.open_partition_grace,
+        )
+
+    def _recommended_compaction(self, advice: Advice) -> Compact | None:
+        found = [item.action for item in advice.recommendation.actions if isinstance(item.action, Compact)]
+        return found[0] if found else None
+
+    def _strategy(self, advice: Advice) -> Strategy:
+        situation = Situation(
+            status=advice.status,
+            health=advice.health,
+            policy=advice.policy,
+            history=(),
+            model=self._model,
+            now=self._clock(),
+        )
+        return choose_strategy(situation)
+
+    def run(
+        self, table: TableId, action: Action, *, progress: ProgressSink = no_progress, cancel: Event | None = None
+    ) -> RunRecord:
+        """One action by hand, with what it leaves open filled in from the policy."""
+        estimate: CostEstimate | None = None
+        if isinstance(action, Compact):
+            action = self._filled_in(table, action)
+            estimate = self.plan(table, action).compaction.cost
+            _check_cost(action.max_cost_dollars, estimate)
+        return self._runner.run(
+            RunRequest(table=table, action=action, estimate=estimate, progress=progress, cancel=cancel)
+        )
+
+    def _filled_in(self, table: TableId, action: Compact) -> Compact:
+        policy = self._policies.policy_for(table, self._inspector.properties(table))
+        target = action.target_file_bytes or policy.target_file_size
+        return replace(
+            action,
+            target_file_bytes=target,
+            small_file_bytes=action.small_file_bytes or min(policy.small_file_threshold, target * 3 // 4),
+            delete_file_threshold=action.delete_file_threshold or _delete_threshold(action),
+            max_cost_dollars=action.max_cost_dollars if action.max_cost_dollars is not None else policy.max_cost,
+        )
+
+    def maintain(
+        self,
+        tables: Sequence[TableId],
+        *,
+        progress: ProgressSink = no_progress,
+        cancel: Event | None = None,
+        on_start: Callable[[TableId, RecommendedAction], None] | None = None,
+    ) -> Iterator[MaintainStep]:
+        """Everything recommended, in order; a failure of one action or table stops no other."""
+        for table in tables:
+            for kind in ActionKind:
+                if cancel is not None and cancel.is_set():
+                    return
+                step = self._maintain_one(table, kind, progress, cancel, on_start)
+                if step is not None:
+                    yield step
+                if step is not None and step.error:
+                    break
+
+    def _maintain_one(
+        self,
+        table: TableId,
+        kind: ActionKind,
+        progress: ProgressSink,
+        cancel: Event | None,
+        on_start: Callable[[TableId, RecommendedAction], None] | None,
+    ) -> MaintainStep | None:
+        """Asked again before each action, because the one before has changed the table."""
+        try:
+            recommended = next((item for item in self.advise(table).recommendation.actions if item.kind is kind), None)
+        except IcepackError as exc:
+            return MaintainStep(table=table, error=str(exc))
+        if recommended is None:
+            return None
+        if on_start is not None:
+            on_start(table, recommended)
+        request = RunRequest(
+            table=table,
+            action=recommended.action,
+            expected=recommended.effect,
+            estimate=recommended.cost,
+            progress=progress,
+            cancel=cancel,
+        )
+        return MaintainStep(table=table, record=self._runner.run(request))
+
+
+def _delete_threshold(action: Compact) -> int | None:
+    return 1 if action.strategy is Strategy.DELETE_FILES else None
+
+
+def _check_cost(limit: float | None, estimate: CostEstimate) -> None:
+    if limit is not None and estimate.dollars > limit:
+        raise Refused(
+            f"The estimate is ${estimate.dollars:.4f}, over the limit of ${limit:.4f}.",
+            "Raise --max-cost or narrow the work with --where.",
+        )

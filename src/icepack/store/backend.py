@@ -1,0 +1,73 @@
+"""Where state is kept: a URL in, a store with a current schema out."""
+
+from __future__ import annotations
+
+from sqlalchemy import URL, Engine, create_engine, make_url
+from sqlalchemy.exc import ArgumentError
+
+from icepack.errors import ConfigError, EnvironmentFault
+from icepack.store import sqlite
+from icepack.store.history import SqlHistoryStore
+from icepack.store.migrate import upgrade
+
+__all__ = ["open_engine", "select_history_store", "upgrade"]
+
+CONNECT_TIMEOUT_SECONDS = 10
+_FORMS = "Write sqlite:////path/to/state.db or postgresql://user:password@host/database."
+_DRIVERS = {
+    "sqlite": "sqlite",
+    "sqlite+pysqlite": "sqlite",
+    "postgres": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgresql+psycopg": "postgresql+psycopg",
+}
+
+
+def select_history_store(url: str) -> SqlHistoryStore:
+    engine = open_engine(url)
+    upgrade(engine)
+    return SqlHistoryStore(engine)
+
+
+def open_engine(url: str) -> Engine:
+    """An engine for the URL; SQLite's folder is made, nothing is connected yet."""
+    parsed = _parse(url)
+    return _sqlite_engine(parsed) if parsed.get_backend_name() == "sqlite" else _postgres_engine(parsed)
+
+
+def _parse(text: str) -> URL:
+    # No cause is kept and no part of the text is shown: what cannot be parsed may be a password.
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise ConfigError("The state database's URL cannot be read.", _FORMS) from None
+    if url.drivername not in _DRIVERS:
+        raise ConfigError(f"State is kept in SQLite or PostgreSQL, not in '{url.drivername}'.", _FORMS)
+    if url.host and text.count("@") > 1:
+        raise ConfigError("The state database's URL has more than one '@'.", "Write %40 for one within the password.")
+    return url.set(drivername=_DRIVERS[url.drivername])
+
+
+def _sqlite_engine(url: URL) -> Engine:
+    sqlite.make_folder(url)
+    engine = create_engine(url, connect_args={"timeout": sqlite.BUSY_TIMEOUT_SECONDS}, hide_parameters=True)
+    sqlite.tune(engine)
+    return engine
+
+
+def _postgres_engine(url: URL) -> Engine:
+    timeout = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_TIMEOUT_SECONDS}
+    try:
+        return create_engine(
+            url,
+            connect_args=timeout,
+            # A statement that waited for a lock must see what its holder committed.
+            isolation_level="READ COMMITTED",
+            pool_pre_ping=True,
+            hide_parameters=True,
+        )
+    except ImportError as error:
+        raise EnvironmentFault(
+            "PostgreSQL as the state database needs psycopg, which is not installed.",
+            "Install it with: pip install 'icepack[postgres]'.",
+        ) from error

@@ -1,0 +1,116 @@
+"""Remembers runs: columns for the questions asked of them, the whole record as one document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Engine, Select, select, union_all
+from sqlalchemy.dialects import postgresql, sqlite
+
+from icepack.domain.actions import ActionKind
+from icepack.domain.ports import HistoryStore
+from icepack.domain.recommendation import PastRun
+from icepack.domain.run import RunRecord, RunState
+from icepack.domain.table import TableId
+from icepack.domain.wire import from_json, to_json
+from icepack.store.faults import plain_faults
+from icepack.store.schema import runs
+from icepack.store.transaction import writing
+
+
+class SqlHistoryStore(HistoryStore):
+    """The history in SQLite or PostgreSQL."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def save(self, record: RunRecord) -> None:
+        """Insert the run, or replace what is known of it."""
+        values = _values(record)
+        with plain_faults(self._engine.url), writing(self._engine) as connection:
+            connection.execute(_upsert(self._engine.dialect.name, values))
+
+    def runs(
+        self,
+        *,
+        table: TableId | None = None,
+        kind: ActionKind | None = None,
+        state: RunState | None = None,
+        limit: int = 50,
+    ) -> list[RunRecord]:
+        """The newest runs first, by when they started."""
+        statement = _newest_runs(table, kind, state).limit(limit)
+        with plain_faults(self._engine.url), self._engine.connect() as connection:
+            documents = connection.scalars(statement).all()
+        return [from_json(RunRecord, document) for document in documents]
+
+    def past_runs(self, table: TableId) -> list[PastRun]:
+        """The newest success of each kind, newest first."""
+        with plain_faults(self._engine.url), self._engine.connect() as connection:
+            rows = connection.execute(_last_successes(table)).all()
+        found = [
+            PastRun(
+                kind=ActionKind(row.action),
+                finished_at=row.finished_at,
+                snapshot_id_after=row.snapshot_id_after,
+                changed_nothing=row.changed_nothing,
+            )
+            for row in rows
+        ]
+        return sorted(found, key=lambda run: run.finished_at, reverse=True)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+def _values(record: RunRecord) -> dict[str, Any]:
+    return {
+        "job_id": record.job_id,
+        "catalog": record.table.catalog,
+        "table_name": str(record.table),
+        "action": record.kind.value,
+        "state": record.state.value,
+        "started_at": record.started_at,
+        "finished_at": record.finished_at,
+        "attempts": record.attempts,
+        "message": _storable(record.message),
+        "snapshot_id_after": record.after.snapshot_id if record.after else None,
+        "changed_nothing": record.changed_nothing,
+        "record": to_json(record),
+    }
+
+
+def _storable(text: str) -> str:
+    """The text without what a text column refuses; the document keeps it, escaped."""
+    return text.encode(errors="replace").decode().replace("\0", "")
+
+
+def _upsert(dialect: str, values: dict[str, Any]) -> Any:
+    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
+    changed = {name: value for name, value in values.items() if name != "job_id"}
+    return insert(runs).values(values).on_conflict_do_update(index_elements=[runs.c.job_id], set_=changed)
+
+
+def _newest_runs(table: TableId | None, kind: ActionKind | None, state: RunState | None) -> Select[Any]:
+    wanted = {runs.c.table_name: table, runs.c.action: kind, runs.c.state: state}
+    conditions = [column == str(value) for column, value in wanted.items() if value is not None]
+    return select(runs.c.record).where(*conditions).order_by(runs.c.started_at.desc(), runs.c.job_id.desc())
+
+
+def _last_successes(table: TableId) -> Any:
+    """One index lookup per kind, however long the history is."""
+    return union_all(*(select(_last_success(table, kind).subquery()) for kind in ActionKind))
+
+
+def _last_success(table: TableId, kind: ActionKind) -> Select[Any]:
+    return (
+        select(runs.c.action, runs.c.finished_at, runs.c.snapshot_id_after, runs.c.changed_nothing)
+        .where(
+            runs.c.table_name == str(table),
+            runs.c.state == RunState.SUCCEEDED.value,
+            runs.c.action == kind.value,
+            runs.c.finished_at.is_not(None),
+        )
+        .order_by(runs.c.finished_at.desc())
+        .limit(1)
+    )

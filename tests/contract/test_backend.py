@@ -1,0 +1,193 @@
+"""Opening a state database: what it is set to, and what is said when it cannot be opened."""
+
+from __future__ import annotations
+
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from icepack.errors import ConfigError, EnvironmentFault
+from icepack.store import sqlite
+from icepack.store.backend import open_engine, select_history_store
+
+from .postgres import PostgresServer
+from .records import run
+
+SECRET = "s3cr3t-Pass"
+
+
+def _complaint(url: str, kind: type[Exception] = EnvironmentFault) -> str:
+    with pytest.raises(kind) as caught:
+        select_history_store(url)
+    printed = "".join(traceback.format_exception(caught.value))
+    assert SECRET not in printed
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def _closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_sqlite_is_patient_keeps_a_log_and_checks_foreign_keys(tmp_path: Path) -> None:
+    engine = open_engine(f"sqlite:///{tmp_path / 'new' / 'folders' / 'state.db'}")
+    with engine.connect() as connection:
+        found = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "foreign_keys")]
+        patience_ms = connection.exec_driver_sql("PRAGMA busy_timeout").scalar()
+    engine.dispose()
+    assert found == ["wal", 1]
+    assert patience_ms == 30_000
+
+
+def test_a_reader_does_not_wait_for_a_writer(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'state.db'}"
+    store = select_history_store(url)
+    record = run()
+    store.save(record)
+    engine = open_engine(url)
+    with engine.execution_options(sqlite_immediate=True).begin():
+        assert store.runs() == [record]
+    engine.dispose()
+    store.close()
+
+
+def test_a_switch_to_the_log_that_is_refused_is_tried_again(tmp_path: Path) -> None:
+    reader = sqlite3.connect(tmp_path / "state.db", isolation_level=None, check_same_thread=False)
+    reader.execute("CREATE TABLE plain (x)")
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM plain").fetchall()
+    impatient = sqlite3.connect(tmp_path / "state.db", timeout=0)
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        impatient.execute("PRAGMA journal_mode = WAL")
+    threading.Timer(0.2, reader.close).start()
+    sqlite._write_ahead(impatient)
+    assert impatient.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    impatient.close()
+
+
+def test_a_history_can_live_in_memory() -> None:
+    store = select_history_store("sqlite://")
+    record = run()
+    store.save(record)
+    assert store.runs() == [record]
+    store.close()
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
+def test_every_spelling_of_postgresql_uses_psycopg(scheme: str) -> None:
+    engine = open_engine(f"{scheme}://user:{SECRET}@host/database?connect_timeout=3")
+    assert engine.url.drivername == "postgresql+psycopg"
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    message = _complaint(f"sqlite:///{tmp_path / 'file' / 'folder' / 'state.db'}")
+    assert message.startswith("The folder of the state database sqlite:///")
+    assert "Not a directory" in message
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state.db").mkdir()
+    message = _complaint(f"sqlite:///{tmp_path / 'state.db'}")
+    assert "unable to open database file" in message
+    assert str(tmp_path / "state.db") in message
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state.db").write_text("not a database, only a long enough text" * 100)
+    assert "file is not a database" in _complaint(f"sqlite:///{tmp_path / 'state.db'}")
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
+    port = _closed_port()
+    message = _complaint(f"postgresql://keeper:{SECRET}@127.0.0.1:{port}/state?sslpassword={SECRET}")
+    assert f"keeper:***@127.0.0.1:{port}/state" in message
+    assert "refused" in message
+    assert "Check that the server runs" in message
+
+
+def test_a_wrong_password_is_not_repeated(postgres: PostgresServer) -> None:
+    message = _complaint(postgres.url().replace(postgres.password, SECRET))
+    assert "password authentication failed" in message
+
+
+def test_a_password_that_the_server_repeats_is_masked(postgres: PostgresServer) -> None:
+    url = f"postgresql://{SECRET}:{SECRET}@127.0.0.1:{postgres.port}/postgres"
+    with pytest.raises(EnvironmentFault) as caught:
+        select_history_store(url)
+    assert f'user "{SECRET}"' not in str(caught.value)
+    assert 'user "***"' in str(caught.value)
+
+
+def test_a_user_who_may_not_create_tables_is_told(postgres: PostgresServer) -> None:
+    with postgres.database() as url:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"CREATE ROLE guest LOGIN PASSWORD '{SECRET}'")
+        try:
+            message = _complaint(url.replace(f"postgres:{postgres.password}", f"guest:{SECRET}"))
+        finally:
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute("DROP ROLE guest")
+    assert "permission denied for schema public" in message
+    assert "lets the user create tables" in message
+
+
+def test_a_server_that_went_away_is_told_and_its_return_is_noticed() -> None:
+    server = PostgresServer(durable=True)
+    try:
+        server.start()
+        store = select_history_store(server.url())
+        record = run()
+        store.save(record)
+        server.stop("immediate")
+        with pytest.raises(EnvironmentFault, match="could not be used"):
+            store.runs()
+        server.start()
+        assert store.runs() == [record]
+        store.close()
+    finally:
+        server.remove()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        (f"nothing {SECRET}", "cannot be read"),
+        (f"postgresql://keeper:pa:ss@{SECRET}:x@host/state", "cannot be read"),
+        (f"postgresql://keeper:pa@{SECRET}@host/state", "more than one '@'"),
+        (f"mysql://keeper:{SECRET}@host/state", "not in 'mysql'"),
+        (f"postgresql+psycopg2://keeper:{SECRET}@host/state", "not in 'postgresql+psycopg2'"),
+    ],
+)
+def test_a_url_that_makes_no_sense_is_refused_without_repeating_it(url: str, said: str) -> None:
+    message = _complaint(url, ConfigError)
+    assert said in message
+
+
+def test_a_missing_driver_names_the_extra() -> None:
+    script = f"""
+import sys
+sys.modules["psycopg"] = None
+from icepack.errors import EnvironmentFault
+from icepack.store.backend import open_engine
+try:
+    open_engine("postgresql://keeper:{SECRET}@host/state")
+except EnvironmentFault as fault:
+    print(fault)
+"""
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert said == (
+        "PostgreSQL as the state database needs psycopg, which is not installed. "
+        "Install it with: pip install 'icepack[postgres]'.\n"
+    )

@@ -1,0 +1,5 @@
+from hypothesis import settings
+
+# Two busy cores make single examples slow; a database of failures does not belong into the checkout.
+settings.register_profile("icepack", deadline=None, database=None)
+settings.load_profile("icepack")
