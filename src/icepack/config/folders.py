@@ -13,8 +13,8 @@ import platformdirs
 APPLICATION = "icepack"
 LAKE = "lake"
 
-Kind = Literal["config", "data", "state"]
-_BELOW_HOME = {"config": ".config", "data": ".local/share", "state": ".local/state"}
+Kind = Literal["config", "data", "state", "cache"]
+_BELOW_HOME = {"config": ".config", "data": ".local/share", "state": ".local/state", "cache": ".cache"}
 
 
 def user_folder(kind: Kind, environ: Mapping[str, str]) -> Path:
@@ -25,7 +25,12 @@ def user_folder(kind: Kind, environ: Mapping[str, str]) -> Path:
     if sys.platform == "linux" and environ.get("HOME"):
         return Path(environ["HOME"]) / _BELOW_HOME[kind] / APPLICATION
     folders = platformdirs.PlatformDirs(APPLICATION, appauthor=False)
-    return {"config": folders.user_config_path, "data": folders.user_data_path, "state": folders.user_state_path}[kind]
+    return {
+        "config": folders.user_config_path,
+        "data": folders.user_data_path,
+        "state": folders.user_state_path,
+        "cache": folders.user_cache_path,
+    }[kind]
 
 
 def default_state_url(environ: Mapping[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 
 _EQUAL_SCHEMES = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
@@ -14,7 +15,7 @@ def normalize_location(location: str) -> str:
     scheme, rest = (found[1].lower(), found[2]) if found else ("file", location)
     scheme = _EQUAL_SCHEMES.get(scheme, scheme)
     if scheme == "file":
-        rest = "//" + "/" + rest.lstrip("/")
+        rest = "//" + posixpath.normpath("/" + rest.lstrip("/"))
     head, tail = rest[:2], re.sub(r"/+", "/", rest[2:])
     return f"{scheme}:{head}{tail}".rstrip("/")
 

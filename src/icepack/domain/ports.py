@@ -13,7 +13,7 @@ from icepack.domain.actions import Action, ActionKind, ExpireSnapshots
 from icepack.domain.expression import Expression
 from icepack.domain.files import FileListing, PartitionKey
 from icepack.domain.recommendation import PastRun
-from icepack.domain.run import CommitFacts, RunRecord, Stamp
+from icepack.domain.run import CommitFacts, RunRecord, RunState, Stamp
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
 
@@ -139,7 +139,10 @@ class HistoryStore(Protocol):
         *,
         table: TableId | None = None,
         kind: ActionKind | None = None,
+        state: RunState | None = None,
         limit: int = 50,
     ) -> list[RunRecord]: ...
 
     def past_runs(self, table: TableId) -> list[PastRun]: ...
+
+    def close(self) -> None: ...

@@ -92,6 +92,7 @@ class PastRun:
     finished_at: datetime
     snapshot_id_after: int | None
     changed_nothing: bool
+    table_uuid: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,10 +241,18 @@ def _is_crowded(partition: PartitionStatus, situation: Situation) -> bool:
     return files > situation.policy.max_files_per_partition and partition.bytes < files * full
 
 
-def _wants_deletes_applied(partition: PartitionStatus, situation: Situation) -> bool:
+def _merges(partition: PartitionStatus, situation: Situation, strategy: Strategy) -> bool:
+    return strategy is not Strategy.DELETE_FILES and _wants_merge(partition, situation)
+
+
+def _wants_deletes_applied(partition: PartitionStatus, situation: Situation, strategy: Strategy) -> bool:
+    """Weighed against the files that a merge leaves, or the next look would find the deletes too many."""
     if not partition.files_with_deletes:
         return False
-    ratio = fragment_ratio(partition.data_files, partition.delete_files)
+    files = partition.data_files
+    if _merges(partition, situation, strategy):
+        files -= excess_files(partition, situation.status.target_file_bytes)
+    ratio = fragment_ratio(files, partition.delete_files)
     row_share = partition.delete_records / max(partition.records, 1)
     limit = situation.policy.fragment_ratio_threshold
     return ratio > limit or row_share > limit * DELETE_ROW_SHARE_LIMIT / DELETE_RATIO_LIMIT
@@ -274,8 +283,7 @@ def _eligible(situation: Situation, strategy: Strategy) -> list[PartitionStatus]
 
 
 def _sick(partition: PartitionStatus, situation: Situation, strategy: Strategy) -> bool:
-    merge = strategy is not Strategy.DELETE_FILES and _wants_merge(partition, situation)
-    return merge or _wants_deletes_applied(partition, situation)
+    return _merges(partition, situation, strategy) or _wants_deletes_applied(partition, situation, strategy)
 
 
 def _nothing_to_compact(situation: Situation, strategy: Strategy) -> str:
@@ -327,11 +335,11 @@ class _Rewrite:
 
 def _rewrite_of(partition: PartitionStatus, situation: Situation, strategy: Strategy) -> _Rewrite:
     files = bytes_in = deletes = 0
-    if strategy is not Strategy.DELETE_FILES and _wants_merge(partition, situation):
+    if _merges(partition, situation, strategy):
         files, bytes_in = partition.small_files, partition.small_bytes
         if _is_crowded(partition, situation):
             files, bytes_in = partition.data_files, partition.bytes
-    if _wants_deletes_applied(partition, situation):
+    if _wants_deletes_applied(partition, situation, strategy):
         files = max(files, partition.files_with_deletes)
         bytes_in = max(bytes_in, partition.bytes_with_deletes)
         deletes = partition.delete_files
@@ -416,7 +424,7 @@ def _position_deletes(situation: Situation, planned: Planned) -> Verdict:
     kind = ActionKind.REWRITE_POSITION_DELETES
     status, policy = situation.status, situation.policy
     counts = [partition.position_delete_files for partition in _without_applied(_matching(situation), planned)]
-    merged = [count for count in counts if count >= policy.min_input_files]
+    merged = [count for count in counts if count >= max(policy.min_input_files, 2)]
     dangling = status.deletes.dangling_files
     if not dangling and not merged:
         return SkippedAction(kind=kind, reason=f"{sum(counts):,} position-delete files are too few to merge.")
@@ -430,7 +438,11 @@ def _position_deletes(situation: Situation, planned: Planned) -> Verdict:
         bytes_rewritten=status.deletes.position.bytes,
     )
     return RecommendedAction(
-        action=RewritePositionDeletes(partition_filter=policy.partition_filter, remove_dangling=bool(dangling)),
+        action=RewritePositionDeletes(
+            partition_filter=policy.partition_filter,
+            remove_dangling=bool(dangling),
+            options={"min-input-files": str(policy.min_input_files)},
+        ),
         reason=", and ".join(reasons) + ".",
         effect=ExpectedEffect(
             delete_files_removed=max(sum(merged) - len(merged), dangling),

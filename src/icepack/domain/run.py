@@ -141,6 +141,8 @@ class RunRecord:
 
     job_id: UUID
     table: TableId
+    table_uuid: str = ""
+    """Tells a table from another that had its name before."""
     action: Action
     state: RunState
     started_at: datetime

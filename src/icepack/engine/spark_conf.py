@@ -6,11 +6,15 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlsplit
 
 from icepack.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
 
 SECRET = r"(?i)secret|password|passwd|token|credential|access[._-]?key|account[._-]?key|connection-string|authorization"
 LOCAL_SHUFFLE_PARTITIONS = 8
@@ -22,6 +26,7 @@ _IMPLEMENTATIONS = {"sql": "jdbc", "rest": "rest", "glue": "glue", "hive": "hive
 _INFERRED = {"http": "rest", "https": "rest", "thrift": "hive", "sqlite": "sql", "postgresql": "sql"}
 _S3_SCHEMES = ("s3", "s3a", "s3n")
 _DELEGATION_HEADER = "header.X-Iceberg-Access-Delegation"
+_SQL_URIS = "An sql catalog has a uri such as sqlite:////data/catalog.db or postgresql+psycopg://user@host/catalog."
 _ENCRYPTION = {"AES256": "s3", "aws:kms": "kms", "aws:kms:dsse": "dsse-kms"}
 _PYTHON_ONLY = {"type", "echo", "pool_pre_ping", "schema_version", "init_catalog_tables", "botocore_session"}
 _POSTGRES_WORDS = {"application_name": "ApplicationName", "connect_timeout": "connectTimeout"}
@@ -48,6 +53,13 @@ _REWORDED = {
     "s3.server-side-encryption",
     "s3.signer",
     "rest.sigv4-enabled",
+}
+
+_JOINTS = {
+    "spark.jars": ",",
+    "spark.sql.extensions": ",",
+    "spark.driver.extraClassPath": os.pathsep,
+    "spark.driver.extraJavaOptions": " ",
 }
 
 
@@ -148,13 +160,7 @@ def _local(jars: Sequence[Path]) -> dict[str, str]:
 
 
 def _merged(conf: Mapping[str, str], user_conf: Mapping[str, str]) -> dict[str, str]:
-    joints = {
-        "spark.jars": ",",
-        "spark.sql.extensions": ",",
-        "spark.driver.extraClassPath": os.pathsep,
-        "spark.driver.extraJavaOptions": " ",
-    }
-    both = {key: joint.join([conf[key], user_conf[key]]) for key, joint in joints.items() if conf.keys() & {key} & user_conf.keys()}
+    both = {key: _JOINTS[key].join([conf[key], user_conf[key]]) for key in _JOINTS if key in conf and key in user_conf}
     return {**conf, **user_conf, **both}
 
 
@@ -173,3 +179,120 @@ def _type(name: str, properties: Properties) -> str:
         what = f"of type '{kind}'" if kind else "without a type"
         raise ConfigError(f"Spark cannot open the catalog '{name}' {what}.", "Its type can be sql, rest, glue or hive.")
     return kind
+
+
+def _passed_on(properties: Properties) -> dict[str, str]:
+    ours = _PYTHON_ONLY | _RENAMED | _REWORDED
+    return {key: value for key, value in properties.items() if key not in ours and not key.startswith("py-")}
+
+
+def _renamed(properties: Properties) -> dict[str, str]:
+    found = {
+        java_name: next((properties[name] for name in names if name in properties), None)
+        for java_name, names in _IN_PYICEBERG.items()
+    }
+    return {java_name: value for java_name, value in found.items() if value is not None}
+
+
+def _s3(properties: Properties) -> dict[str, str]:
+    settings = _s3_endpoint(properties)
+    if _is_true(properties.get("s3.anonymous")):
+        settings["client.credentials-provider"] = "software.amazon.awssdk.auth.credentials.AnonymousCredentialsProvider"
+    if properties.get("s3.signer") == "S3V4RestSigner":
+        settings["s3.remote-signing-enabled"] = "true"
+    if encryption := properties.get("s3.server-side-encryption"):
+        settings["s3.sse.type"] = _ENCRYPTION.get(encryption, encryption)
+    for name, java_name in (("s3.connect-timeout", "connection"), ("s3.request-timeout", "socket")):
+        if name in properties:
+            settings[f"http-client.apache.{java_name}-timeout-ms"] = str(int(float(properties[name]) * 1000))
+    if "s3.role-arn" in properties or "client.role-arn" in properties:
+        settings["client.factory"] = "org.apache.iceberg.aws.AssumeRoleAwsClientFactory"
+        settings["client.assume-role.region"] = _renamed(properties).get("client.region", "us-east-1")
+    return settings
+
+
+def _s3_endpoint(properties: Properties) -> dict[str, str]:
+    """As PyArrow does it: a server of one's own is asked by path, and in any region."""
+    endpoint = urlsplit(properties.get("s3.endpoint", "")).hostname
+    settings = {}
+    if "s3.force-virtual-addressing" in properties:
+        settings["s3.path-style-access"] = "false" if _is_true(properties["s3.force-virtual-addressing"]) else "true"
+    elif endpoint and "s3.path-style-access" not in properties:
+        settings["s3.path-style-access"] = "true"
+    if endpoint and not endpoint.endswith(".amazonaws.com") and "client.region" not in _renamed(properties):
+        settings["client.region"] = "us-east-1"
+    return settings
+
+
+def _is_true(value: str | None) -> bool:
+    return str(value).lower() in ("true", "1", "yes", "on")
+
+
+def _warehouse_scheme(properties: Properties) -> str:
+    return urlsplit(properties.get("warehouse", "")).scheme
+
+
+def _on_s3(properties: Properties) -> bool:
+    scheme = _warehouse_scheme(properties)
+    return scheme in _S3_SCHEMES or (not scheme and any(key.startswith("s3.") for key in properties))
+
+
+def _rest(properties: Properties) -> dict[str, str]:
+    settings = {}
+    if not any(key.lower() == _DELEGATION_HEADER.lower() for key in properties):
+        settings[_DELEGATION_HEADER] = "vended-credentials"
+    if _is_true(properties.get("rest.sigv4-enabled")):
+        settings["rest.auth.type"] = "sigv4"
+    return settings
+
+
+def _jdbc(name: str, properties: Properties) -> dict[str, str]:
+    """Iceberg's JDBC catalog on the database of PyIceberg's `sql` catalog.
+
+    Its schema version is left as it is found unless PyIceberg is asked to raise it: Iceberg would
+    otherwise alter the tables of a catalog that others share.
+    """
+    url = _url(name, properties)
+    settings = _sqlite(name, url) if url.get_backend_name() == "sqlite" else _postgres(name, url)
+    settings["warehouse"] = properties.get("warehouse", _scratch().as_uri())
+    if version := properties.get("schema_version"):
+        settings["jdbc.schema-version"] = version.upper()
+    return settings
+
+
+def _url(name: str, properties: Properties) -> URL:
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(properties.get("uri", ""))
+    except ArgumentError as exc:
+        raise ConfigError(f"The uri of the catalog '{name}' is not a database's URL.", _SQL_URIS) from exc
+    if url.get_backend_name() not in ("sqlite", "postgresql"):
+        raise ConfigError(f"Spark cannot open the catalog '{name}' on {url.get_backend_name()}.", _SQL_URIS)
+    return url
+
+
+def _sqlite(name: str, url: URL) -> dict[str, str]:
+    if url.database in (None, "", ":memory:"):
+        raise ConfigError(f"The catalog '{name}' is in memory, where Spark cannot see it.", _SQL_URIS)
+    file = str(url.database)
+    path = file if file.startswith("file:") else Path(file).absolute()
+    return {"uri": f"jdbc:sqlite:{path}", "jdbc.busy_timeout": str(SQLITE_BUSY_TIMEOUT_MS)}
+
+
+def _postgres(name: str, url: URL) -> dict[str, str]:
+    options = {key: value if isinstance(value, str) else value[-1] for key, value in url.query.items()}
+    host = url.host or options.pop("host", "localhost")
+    if host.startswith("/"):
+        raise ConfigError(
+            f"The catalog '{name}' is on a Unix socket, which Java cannot use.", "Name a host and a port."
+        )
+    settings = {f"jdbc.{_POSTGRES_WORDS.get(key, key)}": value for key, value in options.items()}
+    address = f"[{host}]" if ":" in host else host
+    settings["uri"] = f"jdbc:postgresql://{address}:{url.port or 5432}/{quote(url.database or '')}"
+    if url.username:
+        settings["jdbc.user"] = url.username
+    if url.password:
+        settings["jdbc.password"] = str(url.password)
+    return settings

@@ -10,7 +10,15 @@ from datetime import UTC, datetime, timedelta
 from threading import Event
 from uuid import UUID, uuid4
 
-from icepack.domain.actions import Action, ActionKind, Compact, RewritePositionDeletes, commits_snapshot, deletes_files
+from icepack.domain.actions import (
+    Action,
+    ActionKind,
+    Compact,
+    RemoveOrphanFiles,
+    RewritePositionDeletes,
+    commits_snapshot,
+    deletes_files,
+)
 from icepack.domain.expression import Expression, parse_filter
 from icepack.domain.health import assess
 from icepack.domain.plan.cost import CostEstimate
@@ -92,12 +100,17 @@ class MaintenanceRunner:
             expected=request.expected,
             estimate=request.estimate,
         )
-        self._tools.history.save(record)
+        self._remember(record)
         ended = _Execution(self._tools, request, record).finish()
         finished = self._tools.clock()
         ended = replace(ended, finished_at=finished, realised_seconds=(finished - record.started_at).total_seconds())
-        self._tools.history.save(ended)
+        self._remember(ended)
         return ended
+
+    def _remember(self, record: RunRecord) -> None:
+        """A dry run is no run: remembered, it would keep the real one from being recommended."""
+        if not (isinstance(record.action, RemoveOrphanFiles) and record.action.dry_run):
+            self._tools.history.save(record)
 
 
 class _Execution:
@@ -127,7 +140,7 @@ class _Execution:
     def _carry_out(self) -> RunRecord:
         before = self._tools.inspector.inspect(self._table)
         score = assess(before, self._tools.clock()).score
-        self.record = replace(self.record, before=totals(before, score))
+        self.record = replace(self.record, table_uuid=before.table_uuid, before=totals(before, score))
         result = self._attempt_until_done()
         commits = self._commits()
         self.record = replace(self.record, commits=tuple(commit.snapshot_id for commit in commits))

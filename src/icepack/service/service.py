@@ -24,7 +24,14 @@ from icepack.domain.ports import (
     SizeLens,
     no_progress,
 )
-from icepack.domain.recommendation import Recommendation, RecommendedAction, Situation, choose_strategy, recommend
+from icepack.domain.recommendation import (
+    PastRun,
+    Recommendation,
+    RecommendedAction,
+    Situation,
+    choose_strategy,
+    recommend,
+)
 from icepack.domain.run import RunRecord
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId, TablePattern, is_internal, select_tables
@@ -140,12 +147,16 @@ class CompactionService:
             status=measured,
             health=assessment.health,
             policy=policy,
-            history=self.history.past_runs(table),
+            history=self._past_runs(measured),
             model=self._model,
             now=self._clock(),
             matching=self._matching(table, policy),
         )
         return Advice(status=measured, health=assessment.health, policy=policy, recommendation=recommend(situation))
+
+    def _past_runs(self, status: TableStatus) -> list[PastRun]:
+        """Of this very table: one that was dropped and made again under the same name has no past."""
+        return [run for run in self.history.past_runs(status.table) if run.table_uuid == status.table_uuid]
 
     def _matching(self, table: TableId, policy: Policy) -> frozenset[PartitionKey] | None:
         if policy.partition_filter is None:
@@ -162,6 +173,9 @@ class CompactionService:
         if chosen is not None and isinstance(chosen.action, ExpireSnapshots):
             expiry = self._inspector.preview_expiry(table, chosen.action, self._clock())
         return TablePlan(advice=advice, compaction=self._plan_compaction(table, advice, wanted), expiry=expiry)
+
+    def preview_expiry(self, table: TableId, action: ExpireSnapshots) -> ExpiryPreview:
+        return self._inspector.preview_expiry(table, action, self._clock())
 
     def _plan_compaction(self, table: TableId, advice: Advice, wanted: Compact | None) -> CompactionPlan:
         action = wanted or self._recommended_compaction(advice) or Compact(strategy=self._strategy(advice))

@@ -54,6 +54,7 @@ class SqlHistoryStore(HistoryStore):
                 finished_at=row.finished_at,
                 snapshot_id_after=row.snapshot_id_after,
                 changed_nothing=row.changed_nothing,
+                table_uuid=row.table_uuid,
             )
             for row in rows
         ]
@@ -68,6 +69,7 @@ def _values(record: RunRecord) -> dict[str, Any]:
         "job_id": record.job_id,
         "catalog": record.table.catalog,
         "table_name": str(record.table),
+        "table_uuid": record.table_uuid,
         "action": record.kind.value,
         "state": record.state.value,
         "started_at": record.started_at,
@@ -104,7 +106,9 @@ def _last_successes(table: TableId) -> Any:
 
 def _last_success(table: TableId, kind: ActionKind) -> Select[Any]:
     return (
-        select(runs.c.action, runs.c.finished_at, runs.c.snapshot_id_after, runs.c.changed_nothing)
+        select(
+            runs.c.action, runs.c.finished_at, runs.c.snapshot_id_after, runs.c.changed_nothing, runs.c.table_uuid
+        )
         .where(
             runs.c.table_name == str(table),
             runs.c.state == RunState.SUCCEEDED.value,

@@ -55,6 +55,7 @@ runs = Table(
     Column("job_id", Uuid, primary_key=True),
     Column("catalog", Text, nullable=False),
     Column("table_name", Text, nullable=False),
+    Column("table_uuid", Text, nullable=False),
     Column("action", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("started_at", UtcDateTime, nullable=False),

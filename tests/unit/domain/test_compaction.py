@@ -33,26 +33,26 @@ def small(count, partition="", size=MIB):
     return [data_file(f"{partition}/{number:05}", size, partition=partition) for number in range(count)]
 
 
-@st.composite
-def listings(draw):
-    files = [
-        data_file(
-            f"f{number:03}",
-            draw(st.integers(0, 100)) * MIB,
-            partition=draw(st.sampled_from(["d=1", "d=2", "d=3", ""])),
-            sequence_number=draw(st.integers(1, 5)),
-            position_delete_files=draw(st.integers(0, 2)),
-        )
-        for number in range(draw(st.integers(0, 40)))
-    ]
-    ends = draw(st.dictionaries(st.sampled_from([key(f"d={day}") for day in (1, 2, 3)]), st.sampled_from(ENDS)))
-    return listing(*files, ends=ends)
-
-
 ENDS = [NOW - 3 * DAY, NOW - DAY, NOW, NOW + DAY]
+facts = st.tuples(st.integers(0, 100), st.sampled_from(["d=1", "d=2", "d=3", ""]), st.integers(1, 5), st.integers(0, 2))
+listings = st.builds(
+    lambda rows, ends: listing(*(any_file(number, *row) for number, row in enumerate(rows)), ends=ends),
+    st.lists(facts, max_size=30),
+    st.dictionaries(st.sampled_from([key(f"d={day}") for day in (1, 2, 3)]), st.sampled_from(ENDS)),
+)
 
 
-@given(listings(), st.sampled_from(Strategy))
+def any_file(number, size_mb, partition, sequence, deletes):
+    return data_file(
+        f"f{number:03}",
+        size_mb * MIB,
+        partition=partition,
+        sequence_number=sequence,
+        position_delete_files=deletes,
+    )
+
+
+@given(listings, st.sampled_from(Strategy))
 def test_every_planned_file_is_in_exactly_one_group_of_its_own_partition(found, strategy):
     partition_of = {file.path: file.partition for file in found.files}
     made = plan(found, strategy)
@@ -62,20 +62,20 @@ def test_every_planned_file_is_in_exactly_one_group_of_its_own_partition(found, 
         assert group.files == len(group.paths)
 
 
-@given(listings(), st.sampled_from(Strategy), st.integers(1, 200))
+@given(listings, st.sampled_from(Strategy), st.integers(1, 200))
 def test_no_group_is_over_its_limit_unless_it_is_one_file_that_is(found, strategy, limit_mb):
     made = plan(found, strategy, max_group_bytes=limit_mb * MIB)
     assert all(group.bytes <= limit_mb * MIB or group.files == 1 for group in made.groups)
 
 
-@given(listings(), st.sampled_from(Strategy), st.randoms())
+@given(listings, st.sampled_from(Strategy), st.randoms())
 def test_the_plan_does_not_depend_on_the_order_of_the_files(found, strategy, random):
     shuffled = list(found.files)
     random.shuffle(shuffled)
     assert plan(listing(*shuffled, ends=found.partition_ends), strategy) == plan(found, strategy)
 
 
-@given(listings())
+@given(listings)
 def test_a_time_series_plan_goes_from_the_newest_closed_partition_back(found):
     made = plan(found, Strategy.TIME_SERIES)
     ends = [found.partition_ends[g.partition] for g in made.groups if g.partition in found.partition_ends]
@@ -145,7 +145,7 @@ def test_large_partitions_are_split_into_groups():
     assert [group.bytes for group in made.groups] == [100 * MIB, 100 * MIB]
 
 
-@given(listings(), st.sampled_from(Strategy))
+@given(listings, st.sampled_from(Strategy))
 def test_a_plan_survives_json(found, strategy):
     made = plan(found, strategy)
     assert from_json(CompactionPlan, to_json(made)) == made

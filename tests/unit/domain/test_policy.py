@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import pytest
 from hypothesis import given
@@ -35,7 +35,7 @@ def resolve(*rules, properties=None, table=TABLE):
 LAYERS = ["*", "lake.*", "sales.*", "lake.sales.*", "ord*", "lake.sales.ord*", "orders", "lake.sales.orders"]
 
 
-@pytest.mark.parametrize(("weaker", "stronger"), list(zip(LAYERS, LAYERS[1:], strict=False)))
+@pytest.mark.parametrize(("weaker", "stronger"), list(pairwise(LAYERS)))
 def test_a_closer_layer_beats_a_wider_one_in_whatever_order_they_stand(weaker, stronger):
     rules = [rule(weaker, min_input_files=11), rule(stronger, min_input_files=22)]
     assert {resolve(*order).min_input_files for order in permutations(rules)} == {22}

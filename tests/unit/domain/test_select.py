@@ -146,7 +146,7 @@ def test_what_a_rewrite_leaves_behind_is_not_chosen_again(found, least):
     picked = chosen(group(*members), rules=rules)
     total = sum(file.bytes for file in picked)
     count = files_needed(total, rules.target_file_bytes)
-    written = [data_file(f"new-{place}", total // count) for place in range(count)]
+    written = [data_file(f"new-{place}", (total + place) // count) for place in range(count)]
     left = [file for file in members if file not in picked]
     assert len(written) <= len(picked)
     assert chosen(group(*left, *written), rules=rules) == ()

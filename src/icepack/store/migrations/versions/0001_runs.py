@@ -15,6 +15,7 @@ def upgrade() -> None:
         sa.Column("job_id", sa.Uuid, nullable=False),
         sa.Column("catalog", sa.Text, nullable=False),
         sa.Column("table_name", sa.Text, nullable=False),
+        sa.Column("table_uuid", sa.Text, nullable=False),
         sa.Column("action", sa.Text, nullable=False),
         sa.Column("state", sa.Text, nullable=False),
         sa.Column("started_at", sa.DateTime(timezone=True), nullable=False),

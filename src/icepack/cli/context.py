@@ -1,0 +1,85 @@
+"""What commands share: the application built from the configuration, formats, arguments."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from icepack.config import LoadedConfig, load_config
+from icepack.errors import ConfigError, IcepackError, UsageError
+from icepack.wiring import App, build_app
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def format_option(command: F) -> F:
+    return click.option(
+        "--format",
+        "output",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        show_default=True,
+        help="JSON is one stable object, described in docs/reference/json.md.",
+    )(command)
+
+
+def read_config(ctx: click.Context) -> LoadedConfig:
+    options = ctx.find_root().obj
+    logging.basicConfig(level=logging.INFO if options["verbose"] else logging.ERROR, format="%(levelname)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    path = Path(options["config_file"]) if options["config_file"] else None
+    return load_config(path, environ=os.environ, overrides=_overrides(options["settings"]), cwd=Path.cwd())
+
+
+@contextmanager
+def application(ctx: click.Context) -> Iterator[App]:
+    """The application, closed at the end; says what to do where there is no lake yet."""
+    loaded = read_config(ctx)
+    if not loaded.lake_exists:
+        raise UsageError(
+            "There is no lake yet.",
+            "`icepack demo` builds a sample one; `icepack init` writes an icepack.yaml that points at yours.",
+        )
+    app = build_app(loaded, environ=os.environ, announce=lambda text: click.echo(text, err=True))
+    try:
+        yield app
+    finally:
+        app.close()
+
+
+def _overrides(settings: tuple[str, ...]) -> dict[str, Any]:
+    """`spark.conf.a.b=c` sets one entry of a mapping whose keys have dots; everything else nests by dots."""
+    tree: dict[str, Any] = {}
+    for setting in settings:
+        key, separator, value = setting.partition("=")
+        if not separator:
+            raise ConfigError(f"--set {setting}: write it as KEY=VALUE.")
+        parts = key.split(".")
+        if parts[:2] == ["spark", "conf"]:
+            parts = ["spark", "conf", ".".join(parts[2:])]
+        elif parts[0] == "catalogs":
+            parts = ["catalogs", *parts[1:2], ".".join(parts[2:])]
+        elif parts[0] == "catalog":
+            parts = ["catalog", ".".join(parts[1:])]
+        node = tree
+        for part in parts[:-1]:
+            node = node.setdefault(part, {})
+        node[parts[-1]] = value
+    return tree
+
+
+def each_table(tables: list[Any], look: Callable[[Any], Any]) -> tuple[list[Any], list[tuple[Any, str]]]:
+    """Looks at every table; one that cannot be read does not hide the others."""
+    seen, failed = [], []
+    for table in tables:
+        try:
+            seen.append(look(table))
+        except IcepackError as exc:
+            failed.append((table, str(exc)))
+    return seen, failed

@@ -1,0 +1,198 @@
+"""Running with a progress bar, and showing what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from threading import Event
+from typing import Any
+
+from icepack.cli import render
+from icepack.cli.pictures import change, console, grid, print_json, row, say, score_change, short_names
+from icepack.domain.actions import Action, Compact, ExpireSnapshots, RemoveOrphanFiles, action_to_json
+from icepack.domain.ports import Progress, ProgressSink, no_progress
+from icepack.domain.recommendation import RecommendedAction
+from icepack.domain.run import RunRecord, RunState, Totals
+from icepack.domain.table import TableId
+from icepack.domain.units import format_duration, format_size
+from icepack.domain.wire import to_json
+from icepack.service.service import Advice, CompactionService, MaintainStep
+
+MARKS = {RunState.SUCCEEDED: "✓", RunState.CANCELLED: "–"}
+
+
+class Bar:
+    """A rich progress bar, or nothing where there is no terminal."""
+
+    def __init__(self, bar: Any | None, total: int) -> None:
+        self._bar = bar
+        self._task = bar.add_task("", total=total) if bar is not None else None
+        self._done = 0
+
+    def tell(self, text: str) -> ProgressSink:
+        """A sink that shows this text and how far the current action is."""
+        bar = self._bar
+        if bar is None:
+            return no_progress
+        bar.update(self._task, description=text, completed=self._done)
+
+        def sink(progress: Progress) -> None:
+            within = progress.done / progress.total if progress.total else 0
+            bar.update(self._task, completed=self._done + min(within, 0.95))
+
+        return sink
+
+    def step(self) -> None:
+        self._done += 1
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done)
+
+
+@contextmanager
+def progress_bar(output: str, total: int = 1) -> Iterator[Bar]:
+    if output == "json" or not console().is_terminal:
+        yield Bar(None, total)
+        return
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    columns = (BarColumn(30), TextColumn("{task.completed:.0f}/{task.total}"), TimeElapsedColumn())
+    text = TextColumn("{task.description}", markup=False)
+    with RichProgress(*columns, text, console=console(), transient=True) as bar:
+        yield Bar(bar, total)
+
+
+def maintain_with_bar(
+    service: CompactionService, busy: Sequence[Advice], cancel: Event, output: str
+) -> list[MaintainStep]:
+    """Runs what is recommended; the bar counts the actions of the plan that was shown."""
+    names = short_names(item.status.table for item in busy)
+    planned = sum(len(item.recommendation.actions) for item in busy)
+    steps: list[MaintainStep] = []
+    with progress_bar(output, planned) as bar:
+        current: list[ProgressSink] = []
+
+        def starting(table: TableId, recommended: RecommendedAction) -> None:
+            current[:] = [bar.tell(f"{names[table]}: {recommended.kind}")]
+
+        def progress(told: Progress) -> None:
+            if current:
+                current[0](told)
+
+        for step in service.maintain(list(names), progress=progress, cancel=cancel, on_start=starting):
+            steps.append(step)
+            bar.step()
+            if output == "table":
+                _show_step(step, names)
+    return steps
+
+
+def _show_step(step: MaintainStep, names: dict[TableId, str]) -> None:
+    if step.record is None:
+        say(f"✗ {names[step.table]}: {step.error}")
+        return
+    record = step.record
+    mark = MARKS.get(record.state, "✗")
+    took = format_duration(record.realised_seconds)
+    say(f"{mark} {names[step.table]}: {record.kind} — {render.outcome(record)} ({took})")
+
+
+def show_steps(steps: Sequence[MaintainStep]) -> None:
+    """Before → after per table, then whatever went wrong."""
+    print_before_after([step.record for step in steps if step.record is not None])
+    failed = [step for step in steps if step.error or (step.record and step.record.state not in MARKS)]
+    if failed:
+        say(f"{len(failed)} of {len(steps)} failed or were refused:")
+        for step in failed:
+            kind = f" {step.record.kind}" if step.record else ""
+            say(f"  ✗ {step.table}{kind}: {step.error or (step.record.message if step.record else '')}")
+
+
+def print_before_after(records: Sequence[RunRecord], title: str | None = None) -> None:
+    spans = before_and_after(records)
+    if not spans:
+        return
+    numbers = ("files", "average", "deletes", "snapshots", "manifests", "size", "score")
+    table = grid("table", *numbers, title=title, numbers=numbers)
+    names = short_names(spans)
+    for name, (before, after) in spans.items():
+        row(table, names[name], *_changes(before, after), score_change(before.score, after.score))
+    console().print(table)
+
+
+def before_and_after(records: Sequence[RunRecord]) -> dict[TableId, tuple[Totals, Totals]]:
+    """The first `before` and the last `after` that is known of each table."""
+    spans: dict[TableId, tuple[Totals, Totals]] = {}
+    for record in records:
+        if record.before is None:
+            continue
+        first = spans[record.table][0] if record.table in spans else record.before
+        spans[record.table] = (first, record.after or record.before)
+    return spans
+
+
+def _changes(before: Totals, after: Totals) -> tuple[str, ...]:
+    return (
+        change(f"{before.data_files:,}", f"{after.data_files:,}"),
+        change(format_size(before.average_bytes), format_size(after.average_bytes)),
+        change(f"{before.delete_files:,}", f"{after.delete_files:,}"),
+        change(f"{before.snapshots:,}", f"{after.snapshots:,}"),
+        change(f"{before.manifests:,}", f"{after.manifests:,}"),
+        change(format_size(before.bytes), format_size(after.bytes)),
+    )
+
+
+def steps_json(steps: Sequence[MaintainStep], unreadable: render.Failed) -> dict[str, Any]:
+    spans = before_and_after([step.record for step in steps if step.record is not None])
+    return {
+        "steps": [
+            {"table": str(step.table), "run": to_json(step.record) if step.record else None, "error": step.error}
+            for step in steps
+        ],
+        "tables": [
+            {"table": str(table), "before": to_json(before), "after": to_json(after)}
+            for table, (before, after) in spans.items()
+        ],
+        "errors": render.errors_json(unreadable),
+    }
+
+
+def show_record(record: RunRecord) -> None:
+    _show_step(MaintainStep(table=record.table, record=record), short_names([record.table]))
+    for proof in record.proofs:
+        verdict = "equal" if proof.holds else "DIFFERENT"
+        say(f"  proof: {proof.method}, {proof.rows_before:,} before and {proof.rows_after:,} after: {verdict}")
+    print_before_after([record])
+
+
+def dry_run(service: CompactionService, table: TableId, action: Action, output: str) -> int:
+    """What the action would do; only the orphan search needs Spark for that."""
+    if isinstance(action, Compact):
+        plan = service.plan(table, replace(action))
+        render.show_plans([plan], [], output, with_files=False)
+    elif isinstance(action, ExpireSnapshots):
+        preview = service.preview_expiry(table, action)
+        if output == "json":
+            print_json({"table": str(table), "action": action_to_json(action), "expiry": to_json(preview)})
+        else:
+            render.show_expiry(preview)
+    elif isinstance(action, RemoveOrphanFiles):
+        return _dry_orphans(service, table, action, output)
+    elif output == "json":
+        print_json({"table": str(table), "action": action_to_json(action)})
+    else:
+        say(f"{action.kind} on {table} with {action_to_json(action)}")
+    return 0
+
+
+def _dry_orphans(service: CompactionService, table: TableId, action: RemoveOrphanFiles, output: str) -> int:
+    record = service.run(table, action)
+    found = record.details or {}
+    if output == "json":
+        print_json({"table": str(table), "run": to_json(record)})
+    else:
+        for path in found.get("would_delete", ()):
+            say(path)
+        say(record.message or f"{found.get('would_delete_count', 0):,} orphans would be deleted.")
+    return 0 if record.state is RunState.SUCCEEDED else 1

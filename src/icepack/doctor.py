@@ -1,0 +1,68 @@
+"""The checks behind `icepack doctor`: each says what it found and, where it is wrong, the remedy."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from icepack.engine.spark_conf import jar_purposes
+from icepack.errors import IcepackError
+from icepack.wiring import App
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    name: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+def checks(app: App, *, start_spark: bool = True) -> Iterator[Check]:
+    """In the order in which things depend on each other; one that fails does not stop the next."""
+    yield _check("python", lambda: f"{sys.version.split()[0]}, PySpark {version('pyspark')}")
+    yield _check("java", lambda: f"{app.java.version} at {app.java.home} ({app.java.source})")
+    yield _check("jars", lambda: _jars(app))
+    if start_spark:
+        yield _check("spark", lambda: _spark(app))
+    yield _check("state", lambda: _state(app))
+    for name in app.catalogs.names:
+        yield _check(f"catalog {name}", lambda name=name: _catalog(app, name))  # type: ignore[misc]
+        yield _check(f"storage {name}", lambda name=name: _storage(app, name))  # type: ignore[misc]
+
+
+def _check(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name=name, ok=True, found=look())
+    except IcepackError as exc:
+        return Check(name=name, ok=False, found=exc.message, remedy=exc.remedy)
+
+
+def _jars(app: App) -> str:
+    found = app.jars.ensure(jar_purposes(app.catalog_properties))
+    return f"{', '.join(path.name for path in found)} in {found[0].parent}"
+
+
+def _spark(app: App) -> str:
+    spark = app.sessions.spark
+    iceberg = spark.sparkContext._jvm.org.apache.iceberg.IcebergBuild.version()
+    return f"Spark {spark.version} on {spark.sparkContext.master}, Iceberg {iceberg}"
+
+
+def _state(app: App) -> str:
+    return f"{len(app.history.runs(limit=1)) or 'no'} run on record"
+
+
+def _catalog(app: App, name: str) -> str:
+    return f"reached, {len(app.discovery.tables(name)):,} tables"
+
+
+def _storage(app: App, name: str) -> str:
+    """Reads one table's metadata, which lies where its data lies."""
+    tables = app.discovery.tables(name)
+    if not tables:
+        return "no table to read yet"
+    status = app.inspector.inspect(tables[0])
+    return f"read the metadata of {tables[0]} at {status.location}"
