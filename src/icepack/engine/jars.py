@@ -229,8 +229,8 @@ def _proxy_options(environ: Mapping[str, str]) -> list[str]:
             options += [f"-D{scheme}.proxyHost={proxy.hostname}", f"-D{scheme}.proxyPort={proxy.port or 80}"]
     exempt = environ.get("no_proxy") or environ.get("NO_PROXY")
     if options and exempt:
-        hosts = (re.sub(r"^\.", "*.", host.strip()) for host in exempt.split(","))
-        options.append(f"-Dhttp.nonProxyHosts={'|'.join(hosts)}")
+        hosts = [re.sub(r"^\.", "*.", host.strip()) for host in exempt.split(",")]
+        options.append(f"-Dhttp.nonProxyHosts={'|'.join(['localhost', '127.*', *hosts])}")
     return options
 
 

@@ -35,7 +35,9 @@ text = st.text(max_size=10)
 count = st.integers(0, 2**62)
 options = st.dictionaries(text, text, max_size=3)
 spans = st.timedeltas(timedelta(), timedelta(days=36500))
-values = st.one_of(st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), text)
+values = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False), text
+)
 selections = st.builds(
     PartitionSelection,
     st.builds(PartitionKey, st.integers(0, 9), text),

@@ -18,7 +18,7 @@ from icepack.domain.recommendation import PastRun, Situation, recommend
 from icepack.domain.status import ManifestStatus, PartitionStatus, SnapshotEntry, TableStatus
 from icepack.domain.units import MIB
 
-from .factories import DAY, NOW, deletes, history, partition, snapshots, status
+from .factories import DAY, HOUR, NOW, deletes, history, partition, snapshots, status
 
 MINUTE = timedelta(minutes=1)
 
@@ -146,7 +146,7 @@ def rows(draw, number):
 @st.composite
 def lakes(draw):
     found = [draw(rows(number)) for number in range(draw(st.integers(1, 4)))]
-    ages = sorted((draw(st.integers(0, 30)) * DAY for _ in range(draw(st.integers(1, 6)))), reverse=True)
+    ages = sorted((draw(st.integers(0, 30)) * DAY + HOUR for _ in range(draw(st.integers(1, 6)))), reverse=True)
     table = status(
         *found,
         deletes=deletes(found, dangling=draw(st.integers(0, 2))),

@@ -63,7 +63,7 @@ def kept(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(kept: Path, settings: Path) -> JarStore:
-    return JarStore(folder=kept, java=find_java(None, os.environ), environ=os.environ, ivy_settings=settings, jars=JARS)
+    return JarStore(folder=kept, java=find_java(None, os.environ), environ={}, ivy_settings=settings, jars=JARS)
 
 
 def keep(folder: Path, name: str = "small-1.0.jar", content: bytes = content_of("small")) -> Path:
@@ -249,7 +249,7 @@ def test_the_environments_proxy_is_told_to_java() -> None:
         "-Dhttp.proxyPort=80",
         "-Dhttps.proxyHost=proxy.example",
         "-Dhttps.proxyPort=3128",
-        "-Dhttp.nonProxyHosts=*.a.example|b",
+        "-Dhttp.nonProxyHosts=localhost|127.*|*.a.example|b",
     ]
     assert jars_module._proxy_options({"NO_PROXY": "b"}) == []
 
