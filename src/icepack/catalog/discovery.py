@@ -7,10 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from icepack.catalog.catalog import Catalogs, catalog_faults
+from icepack.domain.locations import OWN_PATH_PROPERTIES
 from icepack.domain.table import TableId
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
 
 LOADERS = 8
 
@@ -36,11 +38,11 @@ class CatalogDiscovery:
         with catalog_faults(table.catalog):
             return bool(opened.table_exists((*table.namespace, table.name)))
 
-    def locations(self) -> Mapping[TableId, str]:
+    def locations(self) -> Mapping[TableId, tuple[str, ...]]:
         """Read from each table's metadata: a table that cannot be read stops the listing, for it might be anywhere."""
         tables = self.tables()
         with ThreadPoolExecutor(LOADERS) as pool:
-            found = pool.map(lambda table: self._catalogs.load(table).location(), tables)
+            found = pool.map(lambda table: _places(self._catalogs.load(table)), tables)
             return dict(zip(tables, found, strict=True))
 
     def _tables_of(self, name: str) -> Iterator[TableId]:
@@ -49,6 +51,11 @@ class CatalogDiscovery:
             for namespace in _namespaces(catalog):
                 for identifier in catalog.list_tables(namespace):
                     yield TableId(name, tuple(identifier[:-1]), identifier[-1])
+
+
+def _places(table: Table) -> tuple[str, ...]:
+    own = (table.properties[key] for key in OWN_PATH_PROPERTIES if key in table.properties)
+    return (table.location(), *own)
 
 
 def _namespaces(catalog: Catalog, parent: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""What our commits really did, read from the snapshots; and the only safe way to take one back."""
+"""What our commits really did, read from the snapshots."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from icepack.domain.table import TableId
 if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
-    from pyiceberg.table.update import SetSnapshotRefUpdate
 
 JOB_ID_PROPERTY = "icepack.job-id"
 
@@ -34,26 +33,6 @@ class SnapshotLedger:
         with catalog_faults(table.catalog):
             ours = [snapshot for snapshot in loaded.metadata.snapshots if _job_of(snapshot) == str(job_id)]
             return [self._facts(loaded, snapshot) for snapshot in ours]
-
-    def roll_back(self, table: TableId, snapshot_id: int, parent_id: int) -> bool:
-        """Compare-and-swap: only while the snapshot is still the head of main; False when it is not."""
-        from pyiceberg.exceptions import CommitFailedException
-        from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID
-
-        loaded = self._catalogs.load(table)
-        with catalog_faults(table.catalog):
-            try:
-                loaded.catalog.commit_table(
-                    loaded,
-                    (
-                        AssertTableUUID(uuid=loaded.metadata.table_uuid),
-                        AssertRefSnapshotId.model_validate({"ref": "main", "snapshot-id": snapshot_id}),
-                    ),
-                    (_point_main_at(parent_id),),
-                )
-            except CommitFailedException:
-                return False
-            return True
 
     def _facts(self, loaded: Table, snapshot: Snapshot) -> CommitFacts:
         after = self._entries(loaded, snapshot)
@@ -84,12 +63,6 @@ class SnapshotLedger:
 
     def _entries(self, loaded: Table, snapshot: Snapshot) -> pa.Table:
         return self._reader.entries(loaded.io, snapshot.manifests(loaded.io))
-
-
-def _point_main_at(snapshot_id: int) -> SetSnapshotRefUpdate:
-    from pyiceberg.table.update import SetSnapshotRefUpdate
-
-    return SetSnapshotRefUpdate.model_validate({"ref-name": "main", "type": "branch", "snapshot-id": snapshot_id})
 
 
 def _job_of(snapshot: Snapshot) -> str | None:

@@ -44,6 +44,7 @@ def show_status(assessment: Assessment, output: str) -> None:
         print_json({"table": str(status.table), "status": to_json(status), "health": to_json(assessment.health)})
         return
     facts = grid("", "")
+    facts.show_header = False
     for name, value in _facts(status):
         row(facts, name, value)
     console().print(facts)

@@ -1,9 +1,9 @@
-"""Tables whose snapshots carry the times they should have: PyIceberg's own writers, without its clock."""
+"""A table's past: commits with the times they should have, where PyIceberg and Spark would stamp the present."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,27 +11,10 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.io import FileIO, load_file_io
-from pyiceberg.io.pyarrow import pyarrow_to_schema, write_file
-from pyiceberg.manifest import (
-    DataFile,
-    ManifestEntry,
-    ManifestEntryStatus,
-    ManifestFile,
-    write_manifest,
-    write_manifest_list,
-)
-from pyiceberg.partitioning import (
-    UNPARTITIONED_PARTITION_SPEC,
-    PartitionField,
-    PartitionFieldValue,
-    PartitionKey,
-    PartitionSpec,
-)
-from pyiceberg.serializers import ToOutputFile
-from pyiceberg.table import WriteTask
-from pyiceberg.table.locations import load_location_provider
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, ManifestFile
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import (
     Operation,
@@ -43,22 +26,20 @@ from pyiceberg.table.snapshots import (
 )
 from pyiceberg.transforms import Transform
 
-FORMAT_VERSION = 2
-CODEC = "deflate"
+from icepack.demo.files import TableFiles, milliseconds
 
 
-def partitioned_by(schema: pa.Schema, column: str, transform: Transform[Any, Any], name: str) -> PartitionSpec:
-    """A spec of one field; PyIceberg numbers the columns of an Arrow schema from 1."""
-    source = schema.get_field_index(column) + 1
-    return PartitionSpec(PartitionField(source_id=source, field_id=1000, transform=transform, name=name))
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """One partition field, named after its column unless it has a name of its own."""
 
+    column: str
+    transform: Transform[Any, Any]
+    name: str = ""
 
-def local_path(location: str) -> Path:
-    return Path(location.removeprefix("file://"))
-
-
-def date_back(path: Path, at: datetime) -> None:
-    os.utime(path, (at.timestamp(), at.timestamp()))
+    def spec(self, schema: Schema) -> PartitionSpec:
+        source, name = schema.find_field(self.column).field_id, self.name or self.column
+        return PartitionSpec(PartitionField(source_id=source, field_id=1000, transform=self.transform, name=name))
 
 
 class TableHistory:
@@ -69,131 +50,125 @@ class TableHistory:
         catalog: Catalog,
         name: str,
         schema: pa.Schema,
-        *,
-        spec: PartitionSpec = UNPARTITIONED_PARTITION_SPEC,
-        properties: dict[str, str] | None = None,
+        partitioning: Partitioning | None = None,
+        properties: Mapping[str, str] = {},
     ) -> None:
+        numbered = _numbered(schema)
+        spec = partitioning.spec(numbered) if partitioning else UNPARTITIONED_PARTITION_SPEC
+        staged = catalog.create_table_transaction(name, numbered, partition_spec=spec, properties=dict(properties))
         self._catalog = catalog
         self._name = name
-        staged = catalog.create_table_transaction(name, schema, partition_spec=spec, properties=properties or {})
-        self._metadata: TableMetadata = staged.table_metadata
-        self._io: FileIO = load_file_io(location=self._metadata.location)
-        self._places = load_location_provider(self._metadata.location, self._metadata.properties)
-        self._written_schema = pyarrow_to_schema(schema, name_mapping=self._metadata.schema().name_mapping)
-        self._snapshots: list[Snapshot] = []
-        self._manifests: dict[int, list[ManifestFile]] = {}
+        self._files = TableFiles(staged.table_metadata)
+        self._snapshots: dict[int, Snapshot] = {}
+        self._manifests: dict[int | None, list[ManifestFile]] = {None: []}
         self._refs: dict[str, SnapshotRef] = {}
 
     @property
     def folder(self) -> Path:
-        return local_path(self._metadata.location)
+        return self._files.folder
 
     def append(self, files: Sequence[pa.Table], at: datetime, branch: str = MAIN_BRANCH) -> None:
         """One commit that adds a data file for each of the Arrow tables."""
-        added = self._write(files, at)
-        self._commit(Operation.APPEND, branch, at, added, [])
+        self._commit(Operation.APPEND, self._files.write_data(files, at), [], at, branch)
 
     def replace(self, rows: pa.Table, at: datetime) -> None:
         """One commit after which the table holds these rows and no others."""
-        head = self._head(MAIN_BRANCH)
-        before = self._manifests[head.snapshot_id] if head else []
-        removed = [entry for manifest in before for entry in manifest.fetch_manifest_entry(self._io)]
-        self._commit(Operation.OVERWRITE, MAIN_BRANCH, at, self._write([rows], at), removed)
+        manifests = self._manifests[self._head(MAIN_BRANCH)]
+        removed = [entry for manifest in manifests for entry in manifest.fetch_manifest_entry(self._files.io)]
+        self._commit(Operation.OVERWRITE, self._files.write_data([rows], at), removed, at, MAIN_BRANCH)
 
     def branch(self, name: str) -> None:
         """A branch that starts at the newest snapshot."""
-        self._refs[name] = SnapshotRef(self._refs[MAIN_BRANCH].snapshot_id, SnapshotRefType.BRANCH)
+        self._refs[name] = self._refs[MAIN_BRANCH].model_copy()
 
     def tag(self, name: str) -> None:
         """A tag on the newest snapshot."""
-        self._refs[name] = SnapshotRef(self._refs[MAIN_BRANCH].snapshot_id, SnapshotRefType.TAG)
+        self._refs[name] = _ref(self._refs[MAIN_BRANCH].snapshot_id, SnapshotRefType.TAG)
 
     def forget_before(self, at: datetime) -> None:
-        """Drops older snapshots of an append-only history, whose files the newer ones all hold."""
-        limit = _milliseconds(at)
-        for snapshot in self._snapshots:
-            if snapshot.timestamp_ms < limit:
-                local_path(snapshot.manifest_list).unlink()
-        self._snapshots = [snapshot for snapshot in self._snapshots if snapshot.timestamp_ms >= limit]
+        """Drops the older snapshots of a table that was only appended to: the newer ones hold all of its files."""
+        for snapshot in list(self._snapshots.values()):
+            if snapshot.timestamp_ms < milliseconds(at):
+                self._files.remove(snapshot.manifest_list)
+                del self._snapshots[snapshot.snapshot_id]
 
     def register(self) -> None:
-        """Writes the metadata file and tells the catalog."""
-        created_at = self._snapshots[-1].timestamp_ms
-        metadata = self._metadata.model_copy(
+        """Writes the metadata file and enters the table into the catalog."""
+        newest = max(self._snapshots.values(), key=lambda snapshot: snapshot.timestamp_ms)
+        metadata = self._files.metadata.model_copy(
             update={
-                "snapshots": self._snapshots,
+                "snapshots": list(self._snapshots.values()),
                 "snapshot_log": self._log(),
                 "refs": self._refs,
-                "current_snapshot_id": self._refs[MAIN_BRANCH].snapshot_id,
-                "last_sequence_number": self._snapshots[-1].sequence_number,
-                "last_updated_ms": created_at,
+                "current_snapshot_id": self._head(MAIN_BRANCH),
+                "last_sequence_number": newest.sequence_number,
+                "last_updated_ms": newest.timestamp_ms,
             }
         )
-        location = self._places.new_table_metadata_file_location()
-        ToOutputFile.table_metadata(metadata, self._io.new_output(location))
-        os.utime(local_path(location), (created_at / 1000, created_at / 1000))
-        self._catalog.register_table(self._name, location)
+        self._catalog.register_table(self._name, self._files.write_metadata(metadata))
+
+    def _head(self, branch: str) -> int | None:
+        return self._refs[branch].snapshot_id if branch in self._refs else None
 
     def _log(self) -> list[SnapshotLogEntry]:
-        by_id = {snapshot.snapshot_id: snapshot for snapshot in self._snapshots}
-        log = []
-        current = by_id.get(self._refs[MAIN_BRANCH].snapshot_id)
-        while current is not None:
-            log.append(SnapshotLogEntry(snapshot_id=current.snapshot_id, timestamp_ms=current.timestamp_ms))
-            current = by_id.get(current.parent_snapshot_id or 0)
-        return log[::-1]
-
-    def _head(self, branch: str) -> Snapshot | None:
-        ref = self._refs.get(branch)
-        return next((snap for snap in self._snapshots if ref and snap.snapshot_id == ref.snapshot_id), None)
-
-    def _write(self, files: Sequence[pa.Table], at: datetime) -> list[DataFile]:
-        job = uuid4()
-        tasks = (
-            WriteTask(
-                write_uuid=job,
-                task_id=number,
-                schema=self._written_schema,
-                record_batches=rows.to_batches(),
-                partition_key=self._partition_key(rows),
-            )
-            for number, rows in enumerate(files)
-        )
-        written = list(write_file(self._io, self._metadata, tasks))
-        for file in written:
-            date_back(local_path(file.file_path), at)
-        return written
-
-    def _partition_key(self, rows: pa.Table) -> PartitionKey | None:
-        """All rows of one file are of one partition, so the first one tells."""
-        spec, schema = self._metadata.spec(), self._metadata.schema()
-        if spec.is_unpartitioned():
-            return None
-        values = []
-        for field in spec.fields:
-            source = schema.find_field(field.source_id)
-            transform = field.transform.transform(source.field_type)
-            values.append(PartitionFieldValue(field, transform(rows[source.name][0].as_py())))
-        return PartitionKey(values, spec, schema)
+        log: list[SnapshotLogEntry] = []
+        snapshot_id = self._head(MAIN_BRANCH)
+        while snapshot_id in self._snapshots:
+            snapshot = self._snapshots[snapshot_id]
+            log.insert(0, SnapshotLogEntry(**{"snapshot-id": snapshot_id, "timestamp-ms": snapshot.timestamp_ms}))
+            snapshot_id = snapshot.parent_snapshot_id
+        return log
 
     def _commit(
-        self, operation: Operation, branch: str, at: datetime, added: Sequence[DataFile], removed: Sequence[ManifestEntry]
+        self,
+        operation: Operation,
+        added: Sequence[DataFile],
+        removed: Sequence[ManifestEntry],
+        at: datetime,
+        branch: str,
     ) -> None:
-        parent = self._head(branch)
-        snapshot = Snapshot(
-            snapshot_id=uuid4().int >> 65,
-            parent_snapshot_id=parent.snapshot_id if parent else None,
-            sequence_number=len(self._manifests) + 1,
-            timestamp_ms=_milliseconds(at),
-            manifest_list=self._places.new_metadata_location(f"snap-{uuid4()}.avro"),
-            summary=self._summary(operation, parent, added, removed),
-            schema_id=self._metadata.current_schema_id,
+        parent_id = self._head(branch)
+        snapshot_id = uuid4().int >> 65
+        snapshot = Snapshot.model_validate(
+            {
+                "snapshot-id": snapshot_id,
+                "parent-snapshot-id": parent_id,
+                "sequence-number": len(self._manifests),
+                "timestamp-ms": milliseconds(at),
+                "manifest-list": self._files.new_manifest_list(snapshot_id),
+                "summary": self._summary(operation, parent_id, added, removed),
+                "schema-id": self._files.metadata.current_schema_id,
+            }
         )
-        kept = self._manifests[parent.snapshot_id] if parent and not removed else []
-        manifests = [self._write_manifest(snapshot, _added(added), at)]
-        if removed:
-            manifests.append(self._write_manifest(snapshot, removed, at, ManifestEntryStatus.DELETED))
-        self._write_manifest_list(snapshot, [*manifests, *kept], at)
-        self._manifests[snapshot.snapshot_id] = [*manifests, *kept]
-        self._snapshots.append(snapshot)
-        self._refs[branch] = SnapshotRef(snapshot.snapshot_id, SnapshotRefType.BRANCH)
+        manifests = self._files.write_manifests(snapshot, [_entry(file) for file in added], removed)
+        manifests += [] if removed else self._manifests[parent_id]
+        self._files.write_manifest_list(snapshot, manifests)
+        self._manifests[snapshot_id] = manifests
+        self._snapshots[snapshot_id] = snapshot
+        self._refs[branch] = _ref(snapshot_id, SnapshotRefType.BRANCH)
+
+    def _summary(
+        self, operation: Operation, parent_id: int | None, added: Sequence[DataFile], removed: Sequence[ManifestEntry]
+    ) -> Summary:
+        metadata = self._files.metadata
+        collector = SnapshotSummaryCollector()
+        for file in added:
+            collector.add_file(file, metadata.schema(), metadata.spec())
+        for entry in removed:
+            collector.remove_file(entry.data_file, metadata.schema(), metadata.spec())
+        before = self._snapshots[parent_id].summary if parent_id is not None else None
+        return update_snapshot_summaries(Summary(operation, **collector.build()), before)
+
+
+def _numbered(schema: pa.Schema) -> Schema:
+    """The Iceberg schema, with field ids from 1."""
+    fields = (field.with_metadata({"PARQUET:field_id": str(number)}) for number, field in enumerate(schema, 1))
+    return pyarrow_to_schema(pa.schema(fields))
+
+
+def _ref(snapshot_id: int, kind: SnapshotRefType) -> SnapshotRef:
+    return SnapshotRef.model_validate({"snapshot-id": snapshot_id, "type": kind})
+
+
+def _entry(file: DataFile) -> ManifestEntry:
+    return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file)

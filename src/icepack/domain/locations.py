@@ -5,6 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 
+OWN_PATH_PROPERTIES = (
+    "write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path",
+)  # fmt: skip
+"""Table properties that name further places where a table's files lie."""
+
 _EQUAL_SCHEMES = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.DOTALL)
 

@@ -28,7 +28,7 @@ class SizeLens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryPreview:
-    """What an expiry would remove, computed from the manifests."""
+    """What an expiry would remove, computed from the manifests; `bytes` leaves out the manifest lists."""
 
     snapshot_ids: tuple[int, ...]
     data_files: int
@@ -36,6 +36,11 @@ class ExpiryPreview:
     manifests: int
     manifest_lists: int
     bytes: int
+    statistics_files: int = 0
+
+    @property
+    def files(self) -> int:
+        return self.data_files + self.delete_files + self.manifests + self.manifest_lists + self.statistics_files
 
 
 class Discovery(Protocol):
@@ -45,8 +50,8 @@ class Discovery(Protocol):
 
     def exists(self, table: TableId) -> bool: ...
 
-    def locations(self) -> Mapping[TableId, str]:
-        """Where each table of every catalog lies; orphan removal must know its neighbours."""
+    def locations(self) -> Mapping[TableId, tuple[str, ...]]:
+        """Every place where each table of every catalog lies; orphan removal must know its neighbours."""
         ...
 
 
@@ -65,11 +70,9 @@ class MetadataInspector(Protocol):
 
 
 class CommitLedger(Protocol):
-    """Reads what commits did, and undoes one only while it is still the head."""
+    """Reads what commits did."""
 
     def commits_of(self, table: TableId, job_id: UUID) -> Sequence[CommitFacts]: ...
-
-    def roll_back(self, table: TableId, snapshot_id: int, parent_id: int) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,10 @@ class ActionEngine(Protocol):
     def run(self, table: TableId, action: Action, context: RunContext) -> EngineResult: ...
 
     def count_rows(self, table: TableId, snapshot_id: int) -> int: ...
+
+    def roll_back(self, table: TableId, snapshot_id: int, parent_id: int) -> bool:
+        """Points main at the parent by compare-and-swap; False when the snapshot is no longer its head."""
+        ...
 
     def close(self) -> None: ...
 

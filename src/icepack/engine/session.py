@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from icepack.domain.ports import Progress, RunContext
-from icepack.errors import Cancelled, EnvironmentFault, IcepackError
+from icepack.engine.java_errors import first_line, redact
+from icepack.engine.spark_conf import launch_conf
+from icepack.errors import Cancelled, EnvironmentFault
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,6 +30,7 @@ class SessionSettings:
     master: str
     conf: Mapping[str, str]
     java_home: Path
+    log_file: Path = Path(os.devnull)
     app_name: str = "icepack"
 
 
@@ -103,24 +107,41 @@ def _tasks(session: SparkSession) -> tuple[int, int]:
 
 
 def _start(settings: SessionSettings) -> SparkSession:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     os.environ["JAVA_HOME"] = str(settings.java_home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # PySpark would start whatever Spark lies there instead of the one it came with.
+    os.environ.pop("SPARK_HOME", None)
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     if settings.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(settings.app_name).master(settings.master)
-    for key, value in settings.conf.items():
-        builder = builder.config(key, value)
     try:
+        _launch(settings)
+        builder = SparkSession.builder.appName(settings.app_name).master(settings.master)
+        for key, value in settings.conf.items():
+            builder = builder.config(key, value)
         session = builder.getOrCreate()
-    except IcepackError:
-        raise
-    except (PySparkException, RuntimeError, OSError) as exc:
+    except (PySparkException, Py4JError, RuntimeError, OSError) as exc:
         raise EnvironmentFault(
-            f"Spark did not start on {settings.master}: {type(exc).__name__}: {str(exc).splitlines()[0]}",
-            "`icepack doctor` tells what is missing.",
+            f"Spark did not start on {settings.master}: {redact(first_line(str(exc)))}",
+            f"Its own words are in {settings.log_file}; `icepack doctor` tells what is missing.",
         ) from exc
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def _launch(settings: SessionSettings) -> None:
+    """Starts the JVM with its chatter in the log file, and with no secret on its command line."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    launch = SparkConf(loadDefaults=False).setAll(list(launch_conf(settings.conf).items()))
+    settings.log_file.parent.mkdir(parents=True, exist_ok=True)
+    with settings.log_file.open("ab") as log:
+        gateway = launch_gateway(launch, popen_kwargs={"stdout": log, "stderr": log})
+    SparkContext._ensure_initialized(gateway=gateway)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, assert_never
 
 from icepack import __version__
@@ -39,21 +40,26 @@ class SparkSessionEngine:
 
     can_stamp = True
 
-    def __init__(self, sessions: SparkSessions) -> None:
+    def __init__(self, sessions: SparkSessions, catalog_names: Mapping[str, str] | None = None) -> None:
         self._sessions = sessions
+        self._catalog_names = catalog_names or {}
 
     def run(self, table: TableId, action: Action, context: RunContext) -> EngineResult:
-        return self._sessions.watch(lambda: self._run(table, action, context), context)
+        return self._sessions.watch(lambda: self._run(self._as_spark_says(table), action, context), context)
 
     def count_rows(self, table: TableId, snapshot_id: int) -> int:
         with java_faults(f"Counting the rows of {table}"):
-            return int(self._sessions.execute(sql.count_at(table, snapshot_id))[0]["rows"])
+            return int(self._sessions.execute(sql.count_at(self._as_spark_says(table), snapshot_id))[0]["rows"])
 
     def execute(self, statement: str) -> Any:
         return self._sessions.execute(statement)
 
     def close(self) -> None:
         self._sessions.close()
+
+    def _as_spark_says(self, table: TableId) -> TableId:
+        """A catalog whose name Spark cannot have goes by another there."""
+        return replace(table, catalog=self._catalog_names.get(table.catalog, table.catalog))
 
     def _run(self, table_id: TableId, action: Action, context: RunContext) -> EngineResult:
         with java_faults(f"{action.kind} on {table_id}"):
