@@ -25,6 +25,7 @@ def preview(loaded: Table, reader: ManifestReader, expired: Iterable[int]) -> Ex
         live(reader.entries(loaded.io, only_leaving.values())), live(reader.entries(loaded.io, staying.values()))
     )
     data = unreferenced.filter(pc.equal(unreferenced["content"], DATA))
+    statistics = _statistics(loaded, gone)
     return ExpiryPreview(
         snapshot_ids=tuple(sorted(gone)),
         data_files=data.num_rows,
@@ -32,7 +33,9 @@ def preview(loaded: Table, reader: ManifestReader, expired: Iterable[int]) -> Ex
         manifests=len(only_leaving),
         manifest_lists=len(gone),
         bytes=int(pc.sum(unreferenced["bytes"]).as_py() or 0)
-        + sum(manifest.manifest_length for manifest in only_leaving.values()),
+        + sum(manifest.manifest_length for manifest in only_leaving.values())
+        + sum(statistics.values()),
+        statistics_files=len(statistics),
     )
 
 
@@ -45,7 +48,15 @@ def _manifests(loaded: Table, gone: frozenset[int], *, leaving: bool) -> dict[st
     }
 
 
+def _statistics(loaded: Table, gone: frozenset[int]) -> dict[str, int]:
+    """Paths and sizes of the statistics files that only the expired snapshots have."""
+    known = [*loaded.metadata.statistics, *loaded.metadata.partition_statistics]
+    staying = {file.statistics_path for file in known if file.snapshot_id not in gone}
+    leaving = [file for file in known if file.snapshot_id in gone and file.statistics_path not in staying]
+    return {file.statistics_path: file.file_size_in_bytes for file in leaving}
+
+
 def _unreferenced(leaving: pa.Table, staying: pa.Table) -> pa.Table:
     chosen = leaving.filter(pc.invert(pc.is_in(leaving["path"], staying["path"].combine_chunks())))
-    unique = chosen.group_by("path", use_threads=False).aggregate([("content", "min"), ("bytes", "max")])
-    return unique.rename_columns({"content_min": "content", "bytes_max": "bytes"})
+    unique = chosen.group_by("path", use_threads=False).aggregate([("content", "min"), ("file_bytes", "max")])
+    return unique.rename_columns({"content_min": "content", "file_bytes_max": "bytes"})

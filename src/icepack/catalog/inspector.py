@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,8 @@ from icepack.domain.status import (
     TableStatus,
 )
 from icepack.domain.table import TableId
-from icepack.domain.units import MIB
+from icepack.domain.units import MIB, from_milliseconds
+from icepack.errors import InvalidOption
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile
@@ -85,10 +86,15 @@ class PyIcebergInspector:
     def preview_expiry(self, table: TableId, action: ExpireSnapshots, now: datetime) -> ExpiryPreview:
         loaded = self._catalogs.load(table)
         with catalog_faults(table.catalog):
+            snapshots = _snapshot_status(loaded)
             expired = expired_snapshots(
-                _snapshot_status(loaded), older_than=action.older_than, retain_last=action.retain_last, now=now
+                snapshots,
+                older_than=action.older_than,
+                retain_last=action.retain_last,
+                now=now,
+                max_ref_age=_max_ref_age(loaded),
             )
-            return preview(loaded, self._reader, expired | set(action.snapshot_ids))
+            return preview(loaded, self._reader, expired | _named_by_hand(snapshots, action.snapshot_ids))
 
     def _inventory(self, loaded: Table) -> Inventory:
         return self._inventory_of(loaded, _manifests(loaded, loaded.current_snapshot()))
@@ -150,6 +156,19 @@ def _matching(inventory: Inventory, where: Expression) -> frozenset[PartitionKey
         for spec_id, encoded in inventory.groups()
         if evaluators[spec_id](Record(*decode_partition(encoded)))
     )
+
+
+def _max_ref_age(loaded: Table) -> timedelta | None:
+    own = loaded.properties.get("history.expire.max-ref-age-ms")
+    return None if own is None else from_milliseconds(int(own))
+
+
+def _named_by_hand(snapshots: SnapshotStatus, wanted: Collection[int]) -> set[int]:
+    """Those of the named snapshots that there are; the head of a branch or tag is refused, as Iceberg does."""
+    held = next((ref for ref in snapshots.refs if ref.snapshot_id in wanted), None)
+    if held is not None:
+        raise InvalidOption(f"Snapshot {held.snapshot_id} cannot expire: the {held.kind} {held.name} holds it.")
+    return {entry.snapshot_id for entry in snapshots.entries} & set(wanted)
 
 
 def _snapshot_status(loaded: Table) -> SnapshotStatus:

@@ -26,7 +26,7 @@ DATA, POSITION_DELETES, EQUALITY_DELETES, DELETION_VECTOR = 0, 1, 2, 3
 
 _PATH_OF_DELETED_ROWS_FIELD_ID = 2147483546
 _READERS = 8
-_LAYOUT_VERSION = 1
+_LAYOUT_VERSION = 2
 
 ENTRY_SCHEMA = pa.schema(
     [
@@ -41,6 +41,7 @@ ENTRY_SCHEMA = pa.schema(
         ("snapshot_id", pa.int64()),
         ("spec_id", pa.int32()),
         ("referenced", pa.string()),
+        ("file_bytes", pa.int64()),
     ]
 )
 
@@ -192,6 +193,7 @@ def _row(entry: Any, manifest: ManifestFile) -> tuple[Any, ...]:
         snapshot_id if snapshot_id is not None else manifest.added_snapshot_id,
         manifest.partition_spec_id,
         _referenced(file, content),
+        file[5],
     )
 
 

@@ -34,11 +34,13 @@ class PartitionNames:
         return PartitionKey(spec_id, "/".join(self._part(field, value) for field, value in parts))
 
     def values(self, spec_id: int, encoded: str) -> tuple[PartitionValue, ...]:
-        """Empty when the spec is gone or a source column was dropped: such a partition cannot be selected."""
+        """Empty when such a partition cannot be selected: no spec, a dropped source column, or bytes for a value."""
         spec = self._specs.get(spec_id)
         if spec is None or any(self._source(field) is None for field in spec.fields):
             return ()
-        named = zip(spec.fields, decode_partition(encoded), strict=False)
+        named = list(zip(spec.fields, decode_partition(encoded), strict=False))
+        if any(isinstance(value, bytes) for _, value in named):
+            return ()
         return tuple(self._value(field, value) for field, value in named if not _is_void(field))
 
     def ends_at(self, spec_id: int, encoded: str) -> datetime | None:

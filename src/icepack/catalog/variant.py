@@ -54,7 +54,7 @@ def _accept_in(container: Any, parts: tuple[str, ...]) -> None:
     """The validators of a list's and a map's parts are compiled in, so that they are told before."""
     build = container.__init__
 
-    def __init__(self: Any, *args: Any, **data: Any) -> None:
+    def build_leniently(self: Any, *args: Any, **data: Any) -> None:
         build(self, *args, **data | {part: VariantType() for part in parts if data.get(part) == _NAME})
 
-    container.__init__ = __init__
+    container.__init__ = build_leniently

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
@@ -16,11 +16,11 @@ from pyiceberg.manifest import (
     DataFile,
     ManifestEntry,
     ManifestFile,
-    ManifestWriter,
     write_manifest,
     write_manifest_list,
 )
 from pyiceberg.partitioning import PartitionField, PartitionFieldValue, PartitionKey
+from pyiceberg.schema import Schema
 from pyiceberg.serializers import ToOutputFile
 from pyiceberg.table import WriteTask
 from pyiceberg.table.locations import load_location_provider
@@ -35,105 +35,96 @@ def milliseconds(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
+def date_back(path: Path, at: datetime) -> None:
+    os.utime(path, (at.timestamp(), at.timestamp()))
+
+
+def numbered(schema: pa.Schema) -> Schema:
+    """The Iceberg schema of an Arrow schema, with field ids from 1."""
+    fields = (field.with_metadata({"PARQUET:field_id": str(number)}) for number, field in enumerate(schema, 1))
+    return pyarrow_to_schema(pa.schema(fields))
+
+
 class TableFiles:
     """The files of one table, in the order in which a commit writes them."""
 
     def __init__(self, metadata: TableMetadata) -> None:
         self.metadata = metadata
-        self.io = load_file_io(location=metadata.location)
+        self.schema = metadata.schema()
+        self.spec = metadata.spec()
+        self._io = load_file_io(location=metadata.location)
         self._places = load_location_provider(metadata.location, metadata.properties)
 
     @property
     def folder(self) -> Path:
-        return _local_path(self.metadata.location)
+        return _path(self.metadata.location)
 
     def write_data(self, files: Sequence[pa.Table], at: datetime) -> list[DataFile]:
         """A data file for each of the Arrow tables."""
-        written = list(write_file(self.io, self.metadata, map(self._task, range(len(files)), files)))
+        written = list(write_file(self._io, self.metadata, map(self._task, range(len(files)), files)))
         for file in written:
-            _date_back(file.file_path, milliseconds(at))
+            date_back(_path(file.file_path), at)
         return written
 
     def _task(self, number: int, rows: pa.Table) -> WriteTask:
         return WriteTask(
             write_uuid=uuid4(),
             task_id=number,
-            schema=pyarrow_to_schema(rows.schema, name_mapping=self.metadata.schema().name_mapping),
+            schema=self.schema,
             record_batches=rows.to_batches(),
             partition_key=self._partition_key(rows),
         )
 
     def _partition_key(self, rows: pa.Table) -> PartitionKey | None:
         """All rows of a file are of one partition, so the first row tells which."""
-        spec = self.metadata.spec()
-        if spec.is_unpartitioned():
+        if self.spec.is_unpartitioned():
             return None
         first = rows.slice(0, 1).to_pylist()[0]
-        return PartitionKey(
-            [self._partition_value(field, first) for field in spec.fields], spec, self.metadata.schema()
-        )
+        return PartitionKey([self._partition_value(field, first) for field in self.spec.fields], self.spec, self.schema)
 
     def _partition_value(self, field: PartitionField, row: dict[str, Any]) -> PartitionFieldValue:
-        source = self.metadata.schema().find_field(field.source_id)
+        source = self.schema.find_field(field.source_id)
         return PartitionFieldValue(field, field.transform.transform(source.field_type)(row[source.name]))
 
-    def write_manifests(
+    def write_manifest(
         self, snapshot: Snapshot, added: Sequence[ManifestEntry], removed: Sequence[ManifestEntry]
-    ) -> list[ManifestFile]:
-        """One manifest for what came, and one for what went, if anything did."""
-        manifests = []
-        if added:
-            with self._manifest_writer(snapshot) as writer:
-                for entry in added:
-                    writer.add(entry)
-            manifests.append(_finished(writer, snapshot))
-        if removed:
-            with self._manifest_writer(snapshot) as writer:
-                for entry in removed:
-                    writer.delete(entry)
-            manifests.append(_finished(writer, snapshot))
-        return manifests
+    ) -> ManifestFile:
+        output = self._io.new_output(self._places.new_metadata_location(f"{uuid4()}-m0.avro"))
+        with write_manifest(FORMAT_VERSION, self.spec, self.schema, output, snapshot.snapshot_id, CODEC) as writer:
+            for entry in added:
+                writer.add(entry)
+            for entry in removed:
+                writer.delete(entry)
+        manifest = writer.to_manifest_file()
+        manifest.sequence_number = manifest.min_sequence_number = snapshot.sequence_number or 0
+        date_back(_path(manifest.manifest_path), _time_of(snapshot))
+        return manifest
 
-    def _manifest_writer(self, snapshot: Snapshot) -> ManifestWriter:
-        output = self.io.new_output(self._places.new_metadata_location(f"{uuid4()}-m0.avro"))
-        spec, schema = self.metadata.spec(), self.metadata.schema()
-        return write_manifest(FORMAT_VERSION, spec, schema, output, snapshot.snapshot_id, CODEC)
+    def new_manifest_list(self, snapshot_id: int) -> str:
+        return self._places.new_metadata_location(f"snap-{snapshot_id}-0-{uuid4()}.avro")
 
     def write_manifest_list(self, snapshot: Snapshot, manifests: Sequence[ManifestFile]) -> None:
         with write_manifest_list(
             FORMAT_VERSION,
-            self.io.new_output(snapshot.manifest_list),
+            self._io.new_output(snapshot.manifest_list),
             snapshot.snapshot_id,
             snapshot.parent_snapshot_id,
             snapshot.sequence_number,
             CODEC,
         ) as writer:
             writer.add_manifests(list(manifests))
-        _date_back(snapshot.manifest_list, snapshot.timestamp_ms)
+        date_back(_path(snapshot.manifest_list), _time_of(snapshot))
 
-    def new_manifest_list(self, snapshot_id: int) -> str:
-        return self._places.new_metadata_location(f"snap-{snapshot_id}-0-{uuid4()}.avro")
-
-    def write_metadata(self, metadata: TableMetadata) -> str:
+    def write_metadata(self, metadata: TableMetadata, newest: Snapshot) -> str:
         location = self._places.new_table_metadata_file_location()
-        ToOutputFile.table_metadata(metadata, self.io.new_output(location))
-        _date_back(location, metadata.last_updated_ms)
+        ToOutputFile.table_metadata(metadata, self._io.new_output(location))
+        date_back(_path(location), _time_of(newest))
         return location
 
-    def remove(self, location: str) -> None:
-        _local_path(location).unlink()
 
-
-def _finished(writer: ManifestWriter, snapshot: Snapshot) -> ManifestFile:
-    manifest = writer.to_manifest_file()
-    manifest.sequence_number = manifest.min_sequence_number = snapshot.sequence_number or 0
-    _date_back(manifest.manifest_path, snapshot.timestamp_ms)
-    return manifest
-
-
-def _local_path(location: str) -> Path:
+def _path(location: str) -> Path:
     return Path(location.removeprefix("file://"))
 
 
-def _date_back(location: str, timestamp_ms: int) -> None:
-    os.utime(_local_path(location), (timestamp_ms / 1000, timestamp_ms / 1000))
+def _time_of(snapshot: Snapshot) -> datetime:
+    return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog
-from pyiceberg.io.pyarrow import pyarrow_to_schema
 from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -26,7 +25,9 @@ from pyiceberg.table.snapshots import (
 )
 from pyiceberg.transforms import Transform
 
-from icepack.demo.files import TableFiles, milliseconds
+from icepack.demo.files import TableFiles, milliseconds, numbered
+
+EVER = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +43,42 @@ class Partitioning:
         return PartitionSpec(PartitionField(source_id=source, field_id=1000, transform=self.transform, name=name))
 
 
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What one snapshot holds."""
+
+    snapshot: Snapshot
+    manifests: Sequence[ManifestFile]
+    live: Sequence[ManifestEntry]
+
+
 class TableHistory:
-    """One table's commits, oldest first; nobody sees the table before it is registered."""
+    """One table's commits, oldest first; nobody sees the table before it is registered.
+
+    Snapshots from before `kept_from` have expired: their files are there, they are not.
+    """
 
     def __init__(
         self,
         catalog: Catalog,
         name: str,
         schema: pa.Schema,
+        *,
         partitioning: Partitioning | None = None,
         properties: Mapping[str, str] = {},
+        kept_from: datetime = EVER,
     ) -> None:
-        numbered = _numbered(schema)
-        spec = partitioning.spec(numbered) if partitioning else UNPARTITIONED_PARTITION_SPEC
-        staged = catalog.create_table_transaction(name, numbered, partition_spec=spec, properties=dict(properties))
+        columns = numbered(schema)
+        spec = partitioning.spec(columns) if partitioning else UNPARTITIONED_PARTITION_SPEC
+        staged = catalog.create_table_transaction(name, columns, partition_spec=spec, properties=dict(properties))
         self._catalog = catalog
         self._name = name
+        self._kept_from = kept_from
         self._files = TableFiles(staged.table_metadata)
-        self._snapshots: dict[int, Snapshot] = {}
-        self._manifests: dict[int | None, list[ManifestFile]] = {None: []}
-        self._refs: dict[str, SnapshotRef] = {}
+        self._snapshots: list[Snapshot] = []
+        self._heads: dict[str, _State] = {}
+        self._tags: dict[str, _State] = {}
+        self._commits = 0
 
     @property
     def folder(self) -> Path:
@@ -73,102 +90,105 @@ class TableHistory:
 
     def replace(self, rows: pa.Table, at: datetime) -> None:
         """One commit after which the table holds these rows and no others."""
-        manifests = self._manifests[self._head(MAIN_BRANCH)]
-        removed = [entry for manifest in manifests for entry in manifest.fetch_manifest_entry(self._files.io)]
+        head = self._heads.get(MAIN_BRANCH)
+        removed = head.live if head else []
         self._commit(Operation.OVERWRITE, self._files.write_data([rows], at), removed, at, MAIN_BRANCH)
 
     def branch(self, name: str) -> None:
         """A branch that starts at the newest snapshot."""
-        self._refs[name] = self._refs[MAIN_BRANCH].model_copy()
+        self._heads[name] = self._heads[MAIN_BRANCH]
 
     def tag(self, name: str) -> None:
         """A tag on the newest snapshot."""
-        self._refs[name] = _ref(self._refs[MAIN_BRANCH].snapshot_id, SnapshotRefType.TAG)
-
-    def forget_before(self, at: datetime) -> None:
-        """Drops the older snapshots of a table that was only appended to: the newer ones hold all of its files."""
-        for snapshot in list(self._snapshots.values()):
-            if snapshot.timestamp_ms < milliseconds(at):
-                self._files.remove(snapshot.manifest_list)
-                del self._snapshots[snapshot.snapshot_id]
+        self._tags[name] = self._heads[MAIN_BRANCH]
 
     def register(self) -> None:
         """Writes the metadata file and enters the table into the catalog."""
-        newest = max(self._snapshots.values(), key=lambda snapshot: snapshot.timestamp_ms)
+        newest = max(self._snapshots, key=lambda snapshot: snapshot.timestamp_ms)
         metadata = self._files.metadata.model_copy(
             update={
-                "snapshots": list(self._snapshots.values()),
+                "snapshots": self._snapshots,
                 "snapshot_log": self._log(),
-                "refs": self._refs,
-                "current_snapshot_id": self._head(MAIN_BRANCH),
-                "last_sequence_number": newest.sequence_number,
+                "refs": self._refs(),
+                "current_snapshot_id": self._heads[MAIN_BRANCH].snapshot.snapshot_id,
+                "last_sequence_number": self._commits,
                 "last_updated_ms": newest.timestamp_ms,
             }
         )
-        self._catalog.register_table(self._name, self._files.write_metadata(metadata))
+        self._catalog.register_table(self._name, self._files.write_metadata(metadata, newest))
 
-    def _head(self, branch: str) -> int | None:
-        return self._refs[branch].snapshot_id if branch in self._refs else None
+    def _refs(self) -> dict[str, SnapshotRef]:
+        branches = {name: _ref(state, SnapshotRefType.BRANCH) for name, state in self._heads.items()}
+        return branches | {name: _ref(state, SnapshotRefType.TAG) for name, state in self._tags.items()}
 
     def _log(self) -> list[SnapshotLogEntry]:
+        """The snapshots that `main` went through."""
         log: list[SnapshotLogEntry] = []
-        snapshot_id = self._head(MAIN_BRANCH)
-        while snapshot_id in self._snapshots:
-            snapshot = self._snapshots[snapshot_id]
-            log.insert(0, SnapshotLogEntry(**{"snapshot-id": snapshot_id, "timestamp-ms": snapshot.timestamp_ms}))
-            snapshot_id = snapshot.parent_snapshot_id
+        wanted: int | None = self._heads[MAIN_BRANCH].snapshot.snapshot_id
+        for snapshot in reversed(self._snapshots):
+            if snapshot.snapshot_id == wanted:
+                log.insert(0, SnapshotLogEntry(**{"snapshot-id": wanted, "timestamp-ms": snapshot.timestamp_ms}))
+                wanted = snapshot.parent_snapshot_id
         return log
 
     def _commit(
         self,
         operation: Operation,
-        added: Sequence[DataFile],
+        files: Sequence[DataFile],
         removed: Sequence[ManifestEntry],
         at: datetime,
         branch: str,
     ) -> None:
-        parent_id = self._head(branch)
+        parent = self._heads.get(branch)
+        self._commits += 1
+        snapshot = self._snapshot(parent, self._summary(operation, parent, files, removed), at)
+        added = [_added(file, snapshot) for file in files]
+        manifests = [self._files.write_manifest(snapshot, added, removed)]
+        if parent is None or removed:
+            state = _State(snapshot, manifests, added)
+        else:
+            state = _State(snapshot, [*manifests, *parent.manifests], [*added, *parent.live])
+        self._heads[branch] = state
+        if at >= self._kept_from:
+            self._files.write_manifest_list(snapshot, state.manifests)
+            self._snapshots.append(snapshot)
+
+    def _snapshot(self, parent: _State | None, summary: Summary, at: datetime) -> Snapshot:
         snapshot_id = uuid4().int >> 65
-        snapshot = Snapshot.model_validate(
+        return Snapshot.model_validate(
             {
                 "snapshot-id": snapshot_id,
-                "parent-snapshot-id": parent_id,
-                "sequence-number": len(self._manifests),
+                "parent-snapshot-id": parent.snapshot.snapshot_id if parent else None,
+                "sequence-number": self._commits,
                 "timestamp-ms": milliseconds(at),
                 "manifest-list": self._files.new_manifest_list(snapshot_id),
-                "summary": self._summary(operation, parent_id, added, removed),
-                "schema-id": self._files.metadata.current_schema_id,
+                "summary": summary,
+                "schema-id": self._files.schema.schema_id,
             }
         )
-        manifests = self._files.write_manifests(snapshot, [_entry(file) for file in added], removed)
-        manifests += [] if removed else self._manifests[parent_id]
-        self._files.write_manifest_list(snapshot, manifests)
-        self._manifests[snapshot_id] = manifests
-        self._snapshots[snapshot_id] = snapshot
-        self._refs[branch] = _ref(snapshot_id, SnapshotRefType.BRANCH)
 
     def _summary(
-        self, operation: Operation, parent_id: int | None, added: Sequence[DataFile], removed: Sequence[ManifestEntry]
+        self, operation: Operation, parent: _State | None, files: Sequence[DataFile], removed: Sequence[ManifestEntry]
     ) -> Summary:
-        metadata = self._files.metadata
         collector = SnapshotSummaryCollector()
-        for file in added:
-            collector.add_file(file, metadata.schema(), metadata.spec())
+        for file in files:
+            collector.add_file(file, self._files.schema, self._files.spec)
         for entry in removed:
-            collector.remove_file(entry.data_file, metadata.schema(), metadata.spec())
-        before = self._snapshots[parent_id].summary if parent_id is not None else None
-        return update_snapshot_summaries(Summary(operation, **collector.build()), before)
+            collector.remove_file(entry.data_file, self._files.schema, self._files.spec)
+        return update_snapshot_summaries(
+            Summary(operation, **collector.build()), parent.snapshot.summary if parent else None
+        )
 
 
-def _numbered(schema: pa.Schema) -> Schema:
-    """The Iceberg schema, with field ids from 1."""
-    fields = (field.with_metadata({"PARQUET:field_id": str(number)}) for number, field in enumerate(schema, 1))
-    return pyarrow_to_schema(pa.schema(fields))
+def _ref(state: _State, kind: SnapshotRefType) -> SnapshotRef:
+    return SnapshotRef.model_validate({"snapshot-id": state.snapshot.snapshot_id, "type": kind})
 
 
-def _ref(snapshot_id: int, kind: SnapshotRefType) -> SnapshotRef:
-    return SnapshotRef.model_validate({"snapshot-id": snapshot_id, "type": kind})
-
-
-def _entry(file: DataFile) -> ManifestEntry:
-    return ManifestEntry.from_args(status=ManifestEntryStatus.ADDED, data_file=file)
+def _added(file: DataFile, snapshot: Snapshot) -> ManifestEntry:
+    return ManifestEntry.from_args(
+        status=ManifestEntryStatus.ADDED,
+        snapshot_id=snapshot.snapshot_id,
+        sequence_number=snapshot.sequence_number,
+        file_sequence_number=snapshot.sequence_number,
+        data_file=file,
+    )

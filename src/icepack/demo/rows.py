@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 COUNTRIES = ("BR", "DE", "FR", "IN", "JP", "US")
 REGIONS = ("apac", "emea", "latam", "north", "south", "west")
+PLATFORMS = ("android", "ios", "tv", "web")
 CARRIERS = ("aramex", "chronopost", "correos", "dhl", "dpd", "fedex", "postnl", "ups", "yamato")
 
 _PAGES = ("/", "/cart", "/checkout", "/deals", "/help", "/product/1042", "/product/77", "/search", "/sign-in")
@@ -137,5 +138,17 @@ def products(dice: Dice, count: int, first: int) -> pa.Table:
             "category": dice.picks(count, _CATEGORIES),
             "price": dice.amounts(count, 2, 400),
             "stock": dice.numbers(count, 0, 900),
+        }
+    )
+
+
+def sessions(dice: Dice, count: int, first: int, platform: str, start: datetime, end: datetime) -> pa.Table:
+    return pa.table(
+        {
+            "session_id": _ids(first, count),
+            "started_at": dice.moments(count, start, end),
+            "platform": _always(platform, count),
+            "visitor": dice.numbers(count, 1, 50_000),
+            "seconds": dice.numbers(count, 1, 3_600),
         }
     )

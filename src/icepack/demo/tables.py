@@ -1,64 +1,26 @@
-"""The demo's tables, each with an ailment of its own, or none."""
+"""The demo's tables: what ails each of them, and what Spark did to them last."""
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
-from itertools import count, pairwise
-from uuid import uuid4
-
-import pyarrow as pa
-from pyiceberg.catalog import Catalog
-from pyiceberg.transforms import DayTransform, IdentityTransform
 
 from icepack.config.folders import LAKE
-from icepack.demo import rows
-from icepack.demo.history import Partitioning, TableHistory
+from icepack.demo import ailments
+from icepack.demo.ailments import Scene
 from icepack.demo.rows import Dice
-from icepack.domain.policy import Policy
 from icepack.domain.table import TableId
-
-DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
-MERGE_ON_READ = {f"write.{verb}.mode": "merge-on-read" for verb in ("delete", "update", "merge")}
-
-Commit = tuple[datetime, list[pa.Table]]
-"""When it was made, and the rows of each file it added."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """Where and when the tables are built, and how large."""
-
-    catalog: Catalog
-    now: datetime
-    scale: float
-
-    def rows(self, at_scale_one: int) -> int:
-        return max(1, round(at_scale_one * self.scale))
-
-    def times(self, first: timedelta, last: timedelta, number: int) -> list[datetime]:
-        """Evenly spread from one age to another, oldest first."""
-        return [self.now - first + (first - last) * step / (number - 1) for step in range(number)]
-
-    def appended(
-        self, name: str, commits: Sequence[Commit], partitioning: Partitioning | None, **properties: str
-    ) -> TableHistory:
-        history = TableHistory(self.catalog, name, commits[0][1][0].schema, partitioning, properties)
-        for at, files in commits:
-            history.append(files, at)
-        return history
 
 
 @dataclass(frozen=True, slots=True)
 class DemoTable:
-    """A table of the demo: what ails it, and how it came to that."""
+    """A table of the demo."""
 
     name: str
     ailment: str
     build: Callable[[Scene, str, Dice], None]
+    updates: tuple[str, ...] = ()
+    """Spark's statements, run once the table is there: they leave the delete files behind."""
 
     @property
     def id(self) -> TableId:
@@ -66,94 +28,29 @@ class DemoTable:
         return TableId(LAKE, (namespace,), name)
 
 
-def _streaming_appends(scene: Scene, name: str, dice: Dice) -> None:
-    """A micro-batch an hour, each with a file per country."""
-    size = scene.rows(400)
-    first = count(1, size)
-    commits = [
-        (end, [rows.page_views(dice, size, next(first), country, start, end) for country in rows.COUNTRIES])
-        for start, end in pairwise(scene.times(50 * HOUR, 5 * MINUTE, 51))
-    ]
-    scene.appended(name, commits, Partitioning("country", IdentityTransform())).register()
-
-
-def _orders(scene: Scene, name: str, dice: Dice) -> None:
-    """Two days of orders; Spark updates them afterwards."""
-    size = scene.rows(4000)
-    first = count(1, size)
-    commits = [
-        (end, [rows.orders(dice, size, next(first), region, start, end) for region in rows.REGIONS])
-        for start, end in pairwise(scene.times(3 * DAY, DAY, 3))
-    ]
-    scene.appended(name, commits, Partitioning("region", IdentityTransform()), **MERGE_ON_READ).register()
-
-
-def _long_history(scene: Scene, name: str, dice: Dice) -> None:
-    """Replaced as a whole every ten hours for two months; old snapshots were never expired."""
-    size = scene.rows(1500)
-    history = TableHistory(scene.catalog, name, rows.customers(dice, 1).schema)
-    for number, at in enumerate(scene.times(60 * DAY, 2 * HOUR, 150)):
-        history.replace(rows.customers(dice, size + number), at)
-        if number == 40:
-            history.tag("quarter_close")
-        if number == 75:
-            history.branch("audit")
-            history.append([rows.customers(dice, max(size // 20, 1))], at + HOUR, "audit")
-    history.register()
-
-
-def _daily_loads(scene: Scene, name: str, dice: Dice) -> None:
-    """One file and one manifest a day; snapshots are expired, manifests were never merged."""
-    size = scene.rows(1500)
-    commits = []
-    for number, at in enumerate(scene.times(120 * DAY, HOUR, 120)):
-        day = _midnight(at) - DAY
-        commits.append((at, [rows.payments(dice, size, 1 + number * size, day, day + DAY)]))
-    history = scene.appended(name, commits, Partitioning("paid_at", DayTransform(), "paid_day"))
-    history.forget_before(scene.now - 6 * DAY)
-    history.register()
-
-
-def _failed_writes(scene: Scene, name: str, dice: Dice) -> None:
-    """Jobs that died before their commit left files behind that no snapshot knows."""
-    size = scene.rows(2000)
-    first = count(1, size)
-    commits = [
-        (end, [rows.shipments(dice, size, next(first), carrier, start, end) for carrier in rows.CARRIERS])
-        for start, end in pairwise(scene.times(6 * DAY, HOUR, 5))
-    ]
-    history = scene.appended(name, commits, Partitioning("carrier", IdentityTransform()))
-    history.register()
-    written = sorted(history.folder.glob("data/*/*.parquet"))
-    for number, at in enumerate(scene.times(40 * DAY, 10 * DAY, 25)):
-        orphan = written[number].with_name(f"{number:05d}-{number // 5}-{uuid4()}-0-00001.parquet")
-        shutil.copyfile(written[number], orphan)
-        os.utime(orphan, (at.timestamp(), at.timestamp()))
-
-
-def _recent_days(scene: Scene, name: str, dice: Dice) -> None:
-    """Compacted every night until a few days ago; the days since then are full of small files."""
-    today = _midnight(scene.now)
-    last_closed = _midnight(scene.now - Policy().open_partition_grace) - DAY
-    bad = [last_closed - number * DAY for number in (2, 1, 0)]
-    good = [day for day in (today - number * DAY for number in range(30, 0, -1)) if day not in bad]
-    commits = [(bad[0] - HOUR, [rows.sensor_readings(dice, scene.rows(20_000), day, day + DAY) for day in good])]
-    small = scene.rows(400)
-    for day in bad:
-        for start in (day, day + DAY / 2):
-            end = start + DAY / 2
-            commits.append((end, [rows.sensor_readings(dice, small, start, end) for _ in range(20)]))
-    commits.append((scene.now, [rows.sensor_readings(dice, small, today, scene.now) for _ in range(8)]))
-    scene.appended(name, commits, Partitioning("read_at", DayTransform(), "read_day")).register()
-
-
-def _midnight(moment: datetime) -> datetime:
-    return datetime.combine(moment.astimezone(UTC), time(), UTC)
-
-
-def _well_kept(scene: Scene, name: str, dice: Dice) -> None:
-    size = scene.rows(5000)
-    commits = [
-        (at, [rows.products(dice, size, 1 + number * size)]) for number, at in enumerate(scene.times(5 * DAY, HOUR, 3))
-    ]
-    scene.appended(name, commits, None).register()
+TABLES = (
+    DemoTable(
+        "shop.orders",
+        "position deletes from merge-on-read updates",
+        ailments.orders,
+        (
+            "UPDATE lake.shop.orders SET status = 'delivered' WHERE status = 'shipped' AND order_id % 2 = 0",
+            "DELETE FROM lake.shop.orders WHERE status = 'placed' AND order_id % 3 = 0",
+        ),
+    ),
+    DemoTable(
+        "app.sessions",
+        "deletion vectors from merge-on-read deletes",
+        ailments.sessions,
+        (
+            "ALTER TABLE lake.app.sessions SET TBLPROPERTIES ('format-version' = '3')",
+            "DELETE FROM lake.app.sessions WHERE visitor % 9 = 0",
+        ),
+    ),
+    DemoTable("web.page_views", "hundreds of small files from streaming appends", ailments.streaming_appends),
+    DemoTable("crm.customers", "a long snapshot history, with a branch and a tag", ailments.long_history),
+    DemoTable("finance.payments", "a fragmented manifest list", ailments.daily_loads),
+    DemoTable("shop.shipments", "orphan files that failed writes left behind", ailments.failed_writes),
+    DemoTable("iot.sensor_readings", "small files, but only in its recent days", ailments.recent_days),
+    DemoTable("shop.products", "none, it is healthy", ailments.well_kept),
+)

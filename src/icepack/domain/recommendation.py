@@ -288,14 +288,14 @@ def _sick(partition: PartitionStatus, situation: Situation, strategy: Strategy) 
 
 def _nothing_to_compact(situation: Situation, strategy: Strategy) -> str:
     waiting = [
-        partition
+        partition.key.path
         for partition in _matching(situation)
         if strategy is Strategy.TIME_SERIES
         and not _is_closed(partition, situation)
         and _wants_merge(partition, situation)
     ]
     if waiting:
-        return f"Only open partitions have small files ({waiting[0].key.path}); they are left to their writers."
+        return f"Only open partitions have small files ({max(waiting)}); they are left to their writers."
     return (
         f"No partition has {situation.policy.min_input_files} files below "
         f"{format_size(situation.status.small_file_bytes)} or deletes worth applying."

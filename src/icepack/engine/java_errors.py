@@ -13,14 +13,17 @@ from icepack.errors import (
     EngineFault,
     IcepackError,
     InvalidOption,
+    Refused,
     TableNotFound,
 )
 
 _CONFLICT = re.compile(
-    r"Missing required files|Found (new|conflicting)|Cannot commit|conflict|missing data files|"
+    r"Missing required files|Found (new|conflicting|concurrently)|Cannot commit|missing data files|"
+    r"Deleted manifest .* could not be found|Replaced and created manifests must have the same|"
     r"Cannot determine history|stale table metadata|database is locked|SQLITE_BUSY",
     re.IGNORECASE,
 )
+_PREFIX_MISMATCH = re.compile("Unable to determine whether certain files are orphan")
 _SECRET = re.compile(r"(?i)(password|secret|token|credential|access-?key(?:-id)?)(\s*[=:]\s*)[^\s,;&\"']+")
 _URL_PASSWORD = re.compile(r"(://[^/\s:@]+:)[^@\s]+@")
 
@@ -71,6 +74,8 @@ def _classify_one(name: str, message: str, doing: str) -> IcepackError | None:
             return CommitStateUnknown(f"{doing}: the catalog did not say whether the commit landed. {text}")
         case "CommitFailedException":
             return CommitConflict(f"{doing}: another writer committed first. {text}")
+        case "ValidationException" if _PREFIX_MISMATCH.search(message):
+            return Refused(f"{doing}: {text}", "Say which schemes or authorities are the same, then run it again.")
         case "ValidationException" | "UncheckedSQLException" | "SQLiteException" if _CONFLICT.search(message):
             return CommitConflict(f"{doing}: another writer changed the same files. {text}")
         case "NotFoundException" | "FileNotFoundException":

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from icepack.domain.actions import ORPHAN_AGE_FLOOR, RemoveOrphanFiles
-from icepack.domain.locations import is_inside, normalize_location, overlap
+from icepack.domain.locations import OWN_PATH_PROPERTIES, is_inside, normalize_location, overlap
 from icepack.domain.ports import EngineResult, RunContext
 from icepack.domain.table import TableId
 from icepack.domain.units import format_duration
 from icepack.engine import sql
 from icepack.engine.options import flag, mapping, take_known
 from icepack.engine.storage import collector, delete, drain, unreferenced
-from icepack.errors import Refused
+from icepack.errors import Cancelled, Refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ORPHAN_OPTIONS = frozenset(
     {"prefix-mismatch-mode", "prefix-listing", "equal-schemes", "equal-authorities", "max-concurrent-deletes"}
 )
-_OWN_PATHS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+_FAR_AHEAD = timedelta(days=3650)
 _HADOOP_LISTED = ("file", "hdfs", "abfs", "wasb", "gs", "viewfs")
 
 
@@ -33,16 +33,19 @@ def remove_orphan_files(
     location = action.location or table.location()
     check_age(action.older_than, action.override_age_floor)
     check_collection_allowed(properties)
-    check_location(location, [table.location(), *(properties[key] for key in _OWN_PATHS if key in properties)])
+    check_location(location, [table.location(), *(properties[key] for key in OWN_PATH_PROPERTIES if key in properties)])
     check_neighbours(location, context.foreign_locations)
-    candidates = _list(spark, table, location, action, context)
-    check_nested_metadata(candidates, _metadata_folder(table, properties))
+    candidates = _list(spark, table, location, action, context.now - action.older_than)
+    if candidates:
+        # Of any age: a table that drops its old metadata files has only young ones, and old data.
+        anything = _list(spark, table, location, action, context.now + _FAR_AHEAD)
+        check_nested_metadata(anything, _metadata_folder(table, properties))
     orphans = [path for path in unreferenced(spark, table, candidates) if not is_table_metadata(path)]
-    check_caps(len(orphans), _referenced(spark, table_id), action)
     if action.dry_run:
         return EngineResult(details={"would_delete": orphans[:1000], "would_delete_count": len(orphans)})
+    check_caps(len(orphans), _referenced(spark, table_id), action)
     if context.cancel.is_set():
-        return EngineResult()
+        raise Cancelled("Stopped before any file was deleted.")
     deletion = delete(spark, table, orphans)
     return EngineResult(
         files_deleted=deletion.files,
@@ -52,14 +55,14 @@ def remove_orphan_files(
     )
 
 
-def _list(spark: SparkSession, table: Any, location: str, action: RemoveOrphanFiles, context: RunContext) -> list[str]:
-    """Candidates only: files old enough that the metadata read at the start does not refer to."""
+def _list(spark: SparkSession, table: Any, location: str, action: RemoveOrphanFiles, before: datetime) -> list[str]:
+    """Candidates only: files of before that moment that the metadata read at the start does not refer to."""
     options = take_known(action.options, ORPHAN_OPTIONS, "remove_orphan_files")
     jvm = spark.sparkContext._jvm
     queue, consumer = collector(spark)
     java_action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession).deleteOrphanFiles(table)
     java_action.location(location).deleteWith(consumer)
-    java_action.olderThan(int((context.now - action.older_than).timestamp() * 1000))
+    java_action.olderThan(int(before.timestamp() * 1000))
     java_action.usePrefixListing(flag(options, "prefix-listing", _needs_prefix_listing(location)))
     if "prefix-mismatch-mode" in options:
         modes = jvm.org.apache.iceberg.actions.DeleteOrphanFiles.PrefixMismatchMode
@@ -111,7 +114,7 @@ def check_collection_allowed(properties: Mapping[str, str]) -> None:
 
 
 def check_location(location: str, own: Sequence[str]) -> None:
-    if not any(is_inside(location, place) for place in own):
+    if ".." in location.split("/") or not any(is_inside(location, place) for place in own):
         raise Refused(f"{location} does not lie within the table's own location {own[0]}.")
 
 

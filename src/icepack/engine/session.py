@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 from icepack.domain.ports import Progress, RunContext
 from icepack.engine.java_errors import first_line, redact
@@ -18,6 +19,8 @@ from icepack.errors import Cancelled, EnvironmentFault
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 POLL_SECONDS = 0.2
@@ -63,33 +66,50 @@ class SparkSessions:
             session.stop()
 
     def watch(self, work: Callable[[], T], context: RunContext) -> T:
-        """Runs `work` in a thread of its own, telling progress, and cancels Spark's jobs when asked to.
+        """Runs `work` in a thread of its own, telling progress, and cancels its Spark jobs, and no others, if asked to.
 
         It always waits for the end of the work: only then is it known whether something was committed.
         """
         outcome: list[T] = []
         failure: list[BaseException] = []
-        worker = threading.Thread(target=_capture, args=(work, outcome, failure), name="icepack-action", daemon=True)
+        tag = f"icepack-{uuid4()}"
+        worker = threading.Thread(
+            target=_capture,
+            args=(lambda: self._tagged(work, tag), outcome, failure),
+            name="icepack-action",
+            daemon=True,
+        )
         worker.start()
         while worker.is_alive():
             worker.join(POLL_SECONDS)
-            self._attend(context)
+            self._attend(context, tag)
         if outcome:
             return outcome[0]
         if context.cancel.is_set():
             raise Cancelled("Stopped before anything was committed.") from failure[0]
         raise failure[0]
 
-    def _attend(self, context: RunContext) -> None:
+    def _tagged(self, work: Callable[[], T], tag: str) -> T:
+        """Iceberg's actions set job groups of their own; a tag passes on to all threads that they start."""
+        context = self.spark.sparkContext
+        context.addJobTag(tag)
+        try:
+            return work()
+        finally:
+            context.removeJobTag(tag)
+
+    def _attend(self, context: RunContext, tag: str) -> None:
         session = self._session
         if session is None:
             return
-        if context.cancel.is_set():
-            session.sparkContext.cancelAllJobs()
-        else:
-            done, total = _tasks(session)
-            if total:
-                context.progress(Progress(done=done, total=total))
+        try:
+            if context.cancel.is_set():
+                session.sparkContext.cancelJobsWithTag(tag)
+            else:
+                _tell(session, context)
+        except Exception:
+            # Whoever watches may fail; the work must be waited for all the same.
+            log.warning("could not attend to the running action", exc_info=True)
 
 
 def _capture(work: Callable[[], T], outcome: list[T], failure: list[BaseException]) -> None:
@@ -97,6 +117,12 @@ def _capture(work: Callable[[], T], outcome: list[T], failure: list[BaseExceptio
         outcome.append(work())
     except BaseException as exc:
         failure.append(exc)
+
+
+def _tell(session: SparkSession, context: RunContext) -> None:
+    done, total = _tasks(session)
+    if total:
+        context.progress(Progress(done=done, total=total))
 
 
 def _tasks(session: SparkSession) -> tuple[int, int]:

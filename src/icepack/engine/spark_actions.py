@@ -26,7 +26,7 @@ from icepack.engine.options import compaction_options, flag, sort_column, take_k
 from icepack.engine.orphans import check_collection_allowed, remove_orphan_files
 from icepack.engine.session import SparkSessions
 from icepack.engine.storage import collector, delete, drain, unreferenced
-from icepack.errors import InvalidOption
+from icepack.errors import Cancelled, CommitConflict, InvalidOption
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +50,13 @@ class SparkSessionEngine:
     def count_rows(self, table: TableId, snapshot_id: int) -> int:
         with java_faults(f"Counting the rows of {table}"):
             return int(self._sessions.execute(sql.count_at(self._as_spark_says(table), snapshot_id))[0]["rows"])
+
+    def roll_back(self, table: TableId, snapshot_id: int, parent_id: int) -> bool:
+        try:
+            with java_faults(f"Taking back snapshot {snapshot_id} of {table}"):
+                return roll_back(self._sessions.spark, load_table(self._sessions.spark, table), snapshot_id, parent_id)
+        except CommitConflict:
+            return False
 
     def execute(self, statement: str) -> Any:
         return self._sessions.execute(statement)
@@ -108,6 +115,18 @@ def _with_options(java_action: Any, options: Mapping[str, str]) -> Any:
     for key, value in options.items():
         java_action.option(key, value)
     return java_action
+
+
+def roll_back(spark: SparkSession, table: Any, snapshot_id: int, parent_id: int) -> bool:
+    """Compare-and-swap through Iceberg's own commit, which knows every field of every format version."""
+    operations = table.operations()
+    base = operations.current()
+    head = base.ref("main")
+    if head is None or head.snapshotId() != snapshot_id:
+        return False
+    builder = spark.sparkContext._jvm.org.apache.iceberg.TableMetadata.buildFrom(base)
+    operations.commit(base, builder.setBranchSnapshot(parent_id, "main").build())
+    return True
 
 
 def compact(spark: SparkSession, table: Any, action: Compact, context: RunContext) -> EngineResult:
@@ -197,7 +216,7 @@ def rewrite_manifests(spark: SparkSession, table: Any, action: RewriteManifests,
     rewritten = 0
     for spec_id in [action.spec_id] if action.spec_id is not None else _fragmented_specs(table):
         if context.cancel.is_set():
-            break
+            raise Cancelled("Stopped before all manifests were rewritten.")
         table.refresh()
         java_action = _actions(spark).rewriteManifests(table).specId(spec_id)
         if "use-caching" in options:

@@ -33,10 +33,18 @@ from icepack.domain.ports import (
     no_progress,
 )
 from icepack.domain.recommendation import ExpectedEffect
-from icepack.domain.run import CommitFacts, Proof, RealisedEffect, RunRecord, RunState, Stamp, totals
+from icepack.domain.run import CommitFacts, RealisedEffect, RunRecord, RunState, Stamp, totals
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
-from icepack.errors import Cancelled, CommitConflict, CommitStateUnknown, IcepackError, Refused
+from icepack.errors import (
+    Cancelled,
+    CommitConflict,
+    CommitStateUnknown,
+    EngineFault,
+    IcepackError,
+    Refused,
+    RowsChanged,
+)
 from icepack.service.proof import prove, prove_expiry
 
 log = logging.getLogger(__name__)
@@ -78,7 +86,7 @@ class RunTools:
     ledger: CommitLedger
     engine: ActionEngine
     history: HistoryStore
-    locations: Callable[[], Mapping[TableId, str]]
+    locations: Callable[[], Mapping[TableId, Sequence[str]]]
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     clock: Callable[[], datetime] = utc_now
     sleep: Callable[[float], None] = time.sleep
@@ -122,6 +130,7 @@ class _Execution:
         self._table = request.table
         self._action = request.action
         self._cancel = request.cancel or Event()
+        self._before: TableStatus | None = None
         self.record = record
 
     def finish(self) -> RunRecord:
@@ -138,27 +147,45 @@ class _Execution:
             return self._failed(f"{type(exc).__name__}: {exc}")
 
     def _carry_out(self) -> RunRecord:
-        before = self._tools.inspector.inspect(self._table)
+        self._before = before = self._tools.inspector.inspect(self._table)
         score = assess(before, self._tools.clock()).score
         self.record = replace(self.record, table_uuid=before.table_uuid, before=totals(before, score))
-        result = self._attempt_until_done()
+        try:
+            result = self._attempt_until_done()
+        except Exception as exc:
+            self._account_for(exc)
+            raise
+        return self._succeeded(before, result, self._prove())
+
+    def _prove(self) -> Sequence[CommitFacts]:
         commits = self._commits()
         self.record = replace(self.record, commits=tuple(commit.snapshot_id for commit in commits))
-        proofs = prove(self._table, commits, self._tools.engine, self._tools.ledger)
-        return self._succeeded(before, result, commits, proofs)
+        self.record = replace(self.record, proofs=prove(self._table, commits, self._tools.engine))
+        return commits
+
+    def _account_for(self, failure: Exception) -> None:
+        """An attempt that failed may have committed part of its work, for which the same proof holds."""
+        try:
+            self._prove()
+        except RowsChanged:
+            raise
+        except IcepackError as exc:
+            raise EngineFault(f"{failure} Whether anything was committed could not be read: {exc}") from failure
 
     def _attempt_until_done(self) -> EngineResult:
         """A lost attempt is planned again from the current snapshot; nothing left to do is a success."""
         retry = self._tools.retry
-        attempt = 1
+        attempt, known = 1, 0
         while True:
             try:
                 return self._attempt(attempt)
             except (CommitConflict, CommitStateUnknown) as exc:
-                if isinstance(exc, CommitStateUnknown) and self._commits():
+                found = len(self._commits())
+                if isinstance(exc, CommitStateUnknown) and found > known:
                     return EngineResult(details={"commit": "its answer was lost, its snapshot was found by its stamp"})
-                if attempt >= retry.max_attempts or self._cancel.is_set():
+                if attempt >= retry.max_attempts:
                     raise
+                known = found
                 log.info("attempt %d of %s on %s: %s", attempt, self._action.kind, self._table, exc)
                 self._tools.sleep(retry.delay_seconds(attempt))
                 attempt += 1
@@ -187,50 +214,54 @@ class _Execution:
         if self._action.kind is not ActionKind.REMOVE_ORPHAN_FILES:
             return {}
         found = self._tools.locations()
-        return {location: str(table) for table, location in found.items() if table != self._table}
+        return {place: str(table) for table, places in found.items() if table != self._table for place in places}
 
     def _commits(self) -> Sequence[CommitFacts]:
         if not commits_snapshot(self._action.kind):
             return ()
         return self._tools.ledger.commits_of(self._table, self.record.job_id)
 
-    def _succeeded(
-        self, before: TableStatus, result: EngineResult, commits: Sequence[CommitFacts], proofs: tuple[Proof, ...]
-    ) -> RunRecord:
+    def _succeeded(self, before: TableStatus, result: EngineResult, commits: Sequence[CommitFacts]) -> RunRecord:
+        failed = result.failed_groups
+        if failed and not commits and commits_snapshot(self._action.kind) and self._cancel.is_set():
+            raise Cancelled("Stopped before anything was committed.")
         after = self._tools.inspector.inspect(self._table)
         if self._action.kind is ActionKind.EXPIRE_SNAPSHOTS:
-            proofs = prove_expiry(before, after)
-        failed = result.failed_groups
+            self.record = replace(self.record, proofs=prove_expiry(before, after))
         return replace(
             self.record,
             state=RunState.FAILED if failed else RunState.SUCCEEDED,
             message=f"{failed} parts failed; the rest was committed. {_failure_text(result)}".strip() if failed else "",
             after=totals(after, assess(after, self._tools.clock()).score),
             effect=realised(before, after, commits, result, self._action.kind),
-            proofs=proofs,
             details=dict(result.details) or None,
         )
 
     def _cancelled(self, exc: Cancelled) -> RunRecord:
-        """Cancelled only if nothing was committed; else it is what it is: done, or done in part."""
-        if not self._committed_anything():
+        """Cancelled only if nothing was committed; else it is what it is: done in part."""
+        try:
+            committed = self.record.commits or self._committed_without_snapshot()
+        except IcepackError as unread:
+            return self._failed(f"{exc} Whether anything was committed could not be read: {unread}")
+        if not committed:
             return replace(self.record, state=RunState.CANCELLED, message=str(exc))
         return self._failed("Stopped after part of the work had been committed; what was committed is complete.")
 
-    def _committed_anything(self) -> bool:
-        try:
-            if commits_snapshot(self._action.kind):
-                return bool(self._commits())
-            return self.record.before is not None and self._snapshots_now() < self.record.before.snapshots
-        except IcepackError as exc:
-            log.warning("could not read %s after it was stopped: %s", self._table, exc)
+    def _committed_without_snapshot(self) -> bool:
+        """Whether snapshots went or statistics came, for the actions that leave no snapshot of their own."""
+        if self._before is None or commits_snapshot(self._action.kind):
             return False
-
-    def _snapshots_now(self) -> int:
-        return self._tools.inspector.inspect(self._table).snapshots.count
+        after = self._tools.inspector.inspect(self._table)
+        lost = _snapshot_ids(self._before) - _snapshot_ids(after)
+        new = set(after.metadata.statistics_snapshot_ids) - set(self._before.metadata.statistics_snapshot_ids)
+        return bool(lost or new)
 
     def _failed(self, message: str) -> RunRecord:
         return replace(self.record, state=RunState.FAILED, message=message)
+
+
+def _snapshot_ids(status: TableStatus) -> set[int]:
+    return {entry.snapshot_id for entry in status.snapshots.entries}
 
 
 def _failure_text(result: EngineResult) -> str:
@@ -246,9 +277,7 @@ def realised(
     kind: ActionKind,
 ) -> RealisedEffect:
     """What really changed: from our own commits, so that other writers' work is not claimed."""
-    gone = {entry.snapshot_id for entry in before.snapshots.entries} - {
-        entry.snapshot_id for entry in after.snapshots.entries
-    }
+    gone = _snapshot_ids(before) - _snapshot_ids(after)
     return RealisedEffect(
         files_rewritten=sum(commit.removed_data_files for commit in commits),
         files_added=sum(commit.added_data_files for commit in commits),

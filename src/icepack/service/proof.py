@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from icepack.domain.ports import ActionEngine, CommitLedger
+from icepack.domain.ports import ActionEngine
 from icepack.domain.run import CommitFacts, Proof
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
 from icepack.errors import RowsChanged
 
 
-def prove(
-    table: TableId, commits: Sequence[CommitFacts], engine: ActionEngine, ledger: CommitLedger
-) -> tuple[Proof, ...]:
+def prove(table: TableId, commits: Sequence[CommitFacts], engine: ActionEngine) -> tuple[Proof, ...]:
     """Raises RowsChanged on the first commit that does not hold, after trying to take it back."""
     proofs: list[Proof] = []
     for commit in commits:
@@ -21,7 +19,7 @@ def prove(
         proofs.extend(found)
         broken = next((proof for proof in found if not proof.holds), None)
         if broken is not None:
-            raise _alarm(table, commit, broken, ledger)
+            raise _alarm(table, commit, broken, engine)
     return tuple(proofs)
 
 
@@ -56,14 +54,20 @@ def prove_expiry(before: TableStatus, after: TableStatus) -> tuple[Proof, ...]:
     return (proof,)
 
 
-def _alarm(table: TableId, commit: CommitFacts, broken: Proof, ledger: CommitLedger) -> RowsChanged:
-    taken_back = commit.parent_id is not None and ledger.roll_back(table, commit.snapshot_id, commit.parent_id)
-    outcome = (
-        f"The commit was taken back; {table} is at snapshot {commit.parent_id} again."
-        if taken_back
-        else "Another commit came after it, so nothing was taken back; keep every file and do not expire snapshots."
-    )
+def _alarm(table: TableId, commit: CommitFacts, broken: Proof, engine: ActionEngine) -> RowsChanged:
     return RowsChanged(
         f"Snapshot {commit.snapshot_id} of {table} changed its rows: {broken.rows_before:,} before, "
-        f"{broken.rows_after:,} after ({broken.method}). {outcome}"
+        f"{broken.rows_after:,} after ({broken.method}). {_take_back(table, commit, engine)}"
     )
+
+
+def _take_back(table: TableId, commit: CommitFacts, engine: ActionEngine) -> str:
+    """What became of the commit, in words; nothing that goes wrong here may hide the alarm."""
+    assert commit.parent_id is not None
+    try:
+        taken_back = engine.roll_back(table, commit.snapshot_id, commit.parent_id)
+    except Exception as exc:
+        return f"It could not be taken back ({exc}); keep every file and do not expire snapshots."
+    if taken_back:
+        return f"The commit was taken back; {table} is at snapshot {commit.parent_id} again."
+    return "Another commit came after it, so nothing was taken back; keep every file and do not expire snapshots."

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from icepack.domain.plan.binpack import first_fit_decreasing
 
-files = st.lists(st.tuples(st.integers(0, 120), st.uuids().map(str)), max_size=60, unique_by=lambda file: file[1])
+files = st.lists(st.integers(0, 120), max_size=40).map(
+    lambda sizes: [(size, f"{n:02}") for n, size in enumerate(sizes)]
+)
 limits = st.integers(0, 100)
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -157,6 +158,6 @@ def test_ten_thousand_files_are_planned_in_well_under_a_second():
         data_file(f"{number:05}", (number % 60) * MIB, partition=f"d={number % 100}", position_delete_files=number % 2)
         for number in range(10_000)
     ]
-    started = datetime.now(UTC)
+    started = process_time()
     assert plan(listing(*files)).files_in > 0
-    assert datetime.now(UTC) - started < timedelta(seconds=1)
+    assert process_time() - started < 1

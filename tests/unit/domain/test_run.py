@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icepack.domain.actions import ActionKind, Compact, ExpireSnapshots
-from icepack.domain.ports import Progress, RunContext, no_progress
+from icepack.domain.ports import ExpiryPreview, Progress, RunContext, no_progress
 from icepack.domain.recommendation import ExpectedEffect
 from icepack.domain.run import CommitFacts, Proof, RealisedEffect, RunRecord, RunState, Stamp, Totals, totals
 from icepack.domain.wire import from_json, from_json_text, to_json, to_json_text
@@ -126,3 +126,8 @@ def test_a_context_can_do_without_anyone_watching():
     assert context.progress is no_progress
     assert context.progress(Progress(done=1, total=2)) is None
     assert not context.cancel.is_set()
+
+
+def test_a_preview_of_an_expiry_counts_files_of_every_kind():
+    counts = {"data_files": 1, "delete_files": 2, "manifests": 4, "manifest_lists": 8, "statistics_files": 16}
+    assert ExpiryPreview(snapshot_ids=(1,), bytes=100, **counts).files == 31

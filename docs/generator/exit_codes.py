@@ -1,0 +1,40 @@
+"""docs/reference/exit-codes.md: the codes, and which error ends in which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from icepack import errors
+from icepack.errors import IcepackError
+
+from generator.markdown import code, section, table
+from generator.markdown import page as markdown_page
+from generator.words import Undocumented, words
+
+_BRANCH = re.compile(r"^[│├└─ ]*(\w+) {2,}(.+)$", re.MULTILINE)
+
+
+def kinds(kind: type[IcepackError] = IcepackError) -> Iterator[type[IcepackError]]:
+    yield kind
+    for inner in kind.__subclasses__():
+        yield from kinds(inner)
+
+
+def page() -> str:
+    codes = table(("code", "means"), [(code(number), said) for number, said in words("exit_codes").items()])
+    rows = [(code(kind.__name__), code(kind.exit_code), _meaning(kind)) for kind in kinds() if kind is not IcepackError]
+    return markdown_page(
+        "Exit codes",
+        words("pages", "exit_codes"),
+        codes,
+        section("Errors", words("pages", "errors"), table(("error", "exit code", "means"), rows)),
+    )
+
+
+def _meaning(kind: type[IcepackError]) -> str:
+    """As the tree in the module's docstring has it."""
+    said = dict(_BRANCH.findall(errors.__doc__ or ""))
+    if kind.__name__ not in said:
+        raise Undocumented(f"{kind.__name__} is missing from the tree in icepack.errors.")
+    return str(said[kind.__name__])

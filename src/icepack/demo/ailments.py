@@ -1,0 +1,154 @@
+"""How the demo's tables came to be as they are; each function writes one table's past and registers it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from itertools import count, pairwise
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+from pyiceberg.transforms import DayTransform, IdentityTransform
+
+from icepack.demo import rows
+from icepack.demo.files import date_back
+from icepack.demo.history import Partitioning, TableHistory
+from icepack.demo.rows import Dice
+from icepack.domain.policy import Policy
+
+DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
+MERGE_ON_READ = {f"write.{verb}.mode": "merge-on-read" for verb in ("delete", "update", "merge")}
+
+Commit = tuple[datetime, list[pa.Table]]
+"""When it was made, and the rows of each file it added."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Where and when the tables are built, and how large."""
+
+    catalog: Catalog
+    now: datetime
+    scale: float
+
+    def rows(self, at_scale_one: int) -> int:
+        return max(1, round(at_scale_one * self.scale))
+
+    def times(self, first: timedelta, last: timedelta, number: int) -> list[datetime]:
+        """Evenly spread from one age to another, oldest first."""
+        return [self.now - first + (first - last) * step / (number - 1) for step in range(number)]
+
+    def appended(self, name: str, commits: Sequence[Commit], **settings: Any) -> TableHistory:
+        history = TableHistory(self.catalog, name, commits[0][1][0].schema, **settings)
+        for at, files in commits:
+            history.append(files, at)
+        return history
+
+
+def streaming_appends(scene: Scene, name: str, dice: Dice) -> None:
+    """A micro-batch an hour, each with a file per country."""
+    size = scene.rows(400)
+    first = count(1, size)
+    commits = [
+        (end, [rows.page_views(dice, size, next(first), country, start, end) for country in rows.COUNTRIES])
+        for start, end in pairwise(scene.times(50 * HOUR, 5 * MINUTE, 51))
+    ]
+    scene.appended(name, commits, partitioning=Partitioning("country", IdentityTransform())).register()
+
+
+def orders(scene: Scene, name: str, dice: Dice) -> None:
+    """Two days of orders; Spark updates them afterwards."""
+    size = scene.rows(4000)
+    first = count(1, size)
+    commits = [
+        (end, [rows.orders(dice, size, next(first), region, start, end) for region in rows.REGIONS])
+        for start, end in pairwise(scene.times(3 * DAY, DAY, 3))
+    ]
+    by_region = Partitioning("region", IdentityTransform())
+    scene.appended(name, commits, partitioning=by_region, properties=MERGE_ON_READ).register()
+
+
+def long_history(scene: Scene, name: str, dice: Dice) -> None:
+    """Replaced as a whole every ten hours for two months; old snapshots were never expired."""
+    size = scene.rows(1500)
+    history = TableHistory(scene.catalog, name, rows.customers(dice, 1).schema)
+    for number, at in enumerate(scene.times(60 * DAY, 2 * HOUR, 150)):
+        history.replace(rows.customers(dice, size + number), at)
+        if number == 40:
+            history.tag("quarter_close")
+        if number == 75:
+            history.branch("audit")
+            history.append([rows.customers(dice, max(size // 20, 1))], at + HOUR, "audit")
+    history.register()
+
+
+def daily_loads(scene: Scene, name: str, dice: Dice) -> None:
+    """One file and one manifest a day; snapshots are expired, manifests were never merged."""
+    size = scene.rows(1500)
+    commits = []
+    for number, at in enumerate(scene.times(120 * DAY, HOUR, 120)):
+        day = _midnight(at) - DAY
+        commits.append((at, [rows.payments(dice, size, 1 + number * size, day, day + DAY)]))
+    by_day = Partitioning("paid_at", DayTransform(), "paid_day")
+    scene.appended(name, commits, partitioning=by_day, kept_from=scene.now - 6 * DAY).register()
+
+
+def failed_writes(scene: Scene, name: str, dice: Dice) -> None:
+    """Jobs that died before their commit left files behind that no snapshot knows."""
+    size = scene.rows(2000)
+    first = count(1, size)
+    commits = [
+        (end, [rows.shipments(dice, size, next(first), carrier, start, end) for carrier in rows.CARRIERS])
+        for start, end in pairwise(scene.times(6 * DAY, HOUR, 5))
+    ]
+    history = scene.appended(name, commits, partitioning=Partitioning("carrier", IdentityTransform()))
+    history.register()
+    written = sorted(history.folder.glob("data/*/*.parquet"))
+    for number, at in enumerate(scene.times(40 * DAY, 10 * DAY, 25)):
+        orphan = written[number].with_name(f"{number:05d}-{number // 5}-{uuid4()}-0-00001.parquet")
+        shutil.copyfile(written[number], orphan)
+        date_back(orphan, at)
+
+
+def recent_days(scene: Scene, name: str, dice: Dice) -> None:
+    """Compacted every night until a few days ago; the days since then are full of small files."""
+    today = _midnight(scene.now)
+    last_closed = _midnight(scene.now - Policy().open_partition_grace) - DAY
+    bad = [last_closed - number * DAY for number in (2, 1, 0)]
+    good = [day for day in (today - number * DAY for number in range(30, 0, -1)) if day not in bad]
+    commits = [(bad[0] - HOUR, [rows.sensor_readings(dice, scene.rows(20_000), day, day + DAY) for day in good])]
+    small = scene.rows(400)
+    for day in bad:
+        for start in (day, day + DAY / 2):
+            end = start + DAY / 2
+            commits.append((end, [rows.sensor_readings(dice, small, start, end) for _ in range(20)]))
+    commits.append((scene.now, [rows.sensor_readings(dice, small, today, scene.now) for _ in range(8)]))
+    scene.appended(name, commits, partitioning=Partitioning("read_at", DayTransform(), "read_day")).register()
+
+
+def _midnight(moment: datetime) -> datetime:
+    return datetime.combine(moment.astimezone(UTC), time(), UTC)
+
+
+def well_kept(scene: Scene, name: str, dice: Dice) -> None:
+    size = scene.rows(5000)
+    commits = [
+        (at, [rows.products(dice, size, 1 + number * size)]) for number, at in enumerate(scene.times(5 * DAY, HOUR, 3))
+    ]
+    scene.appended(name, commits).register()
+
+
+def sessions(scene: Scene, name: str, dice: Dice) -> None:
+    """Three days of sessions; Spark raises the table to version 3 and forgets some visitors."""
+    size = scene.rows(3000)
+    first = count(1, size)
+    commits = [
+        (end, [rows.sessions(dice, size, next(first), platform, start, end) for platform in rows.PLATFORMS])
+        for start, end in pairwise(scene.times(4 * DAY, DAY, 4))
+    ]
+    by_platform = Partitioning("platform", IdentityTransform())
+    scene.appended(name, commits, partitioning=by_platform, properties=MERGE_ON_READ).register()

@@ -1,0 +1,109 @@
+"""The acting commands up to the point where Spark would start."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from icepack.cli.iceberg_compact import iceberg_compact
+from icepack.cli.main import run_command
+from icepack.cli.options import build_action
+from icepack.domain.actions import ActionKind, Compact, ComputeStats, ExpireSnapshots, Layout, Strategy
+from icepack.errors import InvalidOption
+
+from .conftest import Call
+
+
+def test_maintain_without_tables_asks_which(call: Call, lake: Path) -> None:
+    answer = call("maintain")
+    assert answer.code == 2
+    assert "--all" in answer.err
+
+
+def test_maintain_dry_run_shows_the_plan_and_touches_nothing(call: Call, lake: Path) -> None:
+    before = sorted((lake / "warehouse").rglob("*"))
+    answer = call("maintain", "--all", "--dry-run")
+    assert answer.code == 0
+    assert "compact" in answer.out
+    assert sorted((lake / "warehouse").rglob("*")) == before
+
+
+def test_maintain_dry_run_as_json_has_the_exact_parameters(call: Call, lake: Path) -> None:
+    (plan,) = call("maintain", "orders", "--dry-run", "--format", "json").json["plan"]
+    assert plan["actions"][0]["kind"] == "compact"
+    assert plan["actions"][0]["strategy"] == "small_files"
+
+
+def test_run_compact_dry_run_needs_no_spark(call: Call, lake: Path) -> None:
+    assert "12 files" in call("run", "compact", "orders", "--dry-run").out
+
+
+def test_run_expire_dry_run_counts_what_would_go(call: Call, lake: Path) -> None:
+    found = call("run", "expire_snapshots", "orders", "--older-than", "0s", "--dry-run", "--format", "json").json
+    assert len(found["expiry"]["snapshot_ids"]) == 11
+    assert found["expiry"]["data_files"] == 0
+
+
+def test_a_cost_over_the_limit_is_refused_with_the_estimate(call: Call, lake: Path) -> None:
+    answer = call("run", "compact", "orders", "--max-cost", "0.0000000001")
+    assert answer.code == 1
+    assert "The estimate is $" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("run", "compact", "orders", "--older-than", "7d"), "compact has no --older-than"),
+        (("run", "expire_snapshots", "orders", "--older-than", "soon"), "not a duration"),
+        (("run", "compact", "orders", "--target-file-size", "big"), "not a size"),
+        (("run", "compact", "orders", "--option", "x"), "KEY=VALUE"),
+        (("run", "compact", "orders", "--where", "id >", "--dry-run"), "should have a value"),
+        (("run", "compact", "orders", "--where", "nope = 1", "--dry-run"), "column 'nope'"),
+        (("run", "polish", "orders"), "polish"),
+    ],
+)
+def test_wrong_input_is_a_usage_error_with_a_sentence(
+    call: Call, lake: Path, arguments: tuple[str, ...], complaint: str
+) -> None:
+    answer = call(*arguments)
+    assert answer.code == 2
+    assert complaint in answer.err
+
+
+def test_flags_become_the_action() -> None:
+    flags: dict[str, Any] = {
+        "strategy": "time-series", "layout": "zorder", "columns": "a, b desc", "options": ("rewrite-all=true",),
+        "rewrite_all": None,
+    }  # fmt: skip
+    assert build_action(ActionKind.COMPACT, flags) == Compact(
+        strategy=Strategy.TIME_SERIES,
+        layout=Layout.ZORDER,
+        columns=("a", "b desc"),
+        options={"rewrite-all": "true"},
+    )
+    assert build_action(ActionKind.EXPIRE_SNAPSHOTS, {"older_than": "12h"}) == ExpireSnapshots(
+        older_than=timedelta(hours=12)
+    )
+    assert build_action(ActionKind.COMPUTE_STATS, {"snapshot_ids": (5,)}) == ComputeStats(snapshot_id=5)
+
+
+def test_a_flag_of_another_action_is_refused_by_its_name() -> None:
+    with pytest.raises(InvalidOption, match="rewrite_manifests has no --where"):
+        build_action(ActionKind.REWRITE_MANIFESTS, {"partition_filter": "a = 1"})
+
+
+def test_iceberg_compact_takes_its_catalog_from_the_flags(
+    lake: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "icepack.yaml").unlink()
+    arguments = ["--catalog-uri", f"sqlite:///{lake}/catalog.db", "--catalog-name", "lake", "--table", "nope"]
+    assert run_command(iceberg_compact, arguments, "iceberg-compact") == 2
+    assert "No table matches 'nope'" in capsys.readouterr().err
+
+
+def test_iceberg_compact_refuses_an_unknown_strategy(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(iceberg_compact, ["--table", "orders", "--strategy", "magic"], "iceberg-compact") == 2
+    assert "magic" in capsys.readouterr().err
