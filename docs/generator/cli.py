@@ -7,15 +7,14 @@ from typing import Any
 
 import click
 
+from generator.markdown import anchor, code, codes, fence, section, table
+from generator.markdown import page as markdown_page
+from generator.words import words
 from icepack.cli.iceberg_compact import iceberg_compact
 from icepack.cli.main import cli
 from icepack.cli.options import build_action
 from icepack.domain.actions import ActionKind
 from icepack.errors import InvalidOption
-
-from generator.markdown import anchor, code, codes, fence, section, table
-from generator.markdown import page as markdown_page
-from generator.words import words
 
 _SAMPLES: dict[str, Any] = {
     "strategy": "small_files",
@@ -90,7 +89,7 @@ def _values(option: click.Option) -> str:
 
 def option_words(name: str, option: click.Option) -> str:
     """Its help, or the words for an option that has none."""
-    said = (option.help or words("options", name, option.opts[-1])).rstrip(".")
+    said = (option.help or words("options", name, option.opts[-1])).rstrip(". …")
     many = " May be given several times." if option.multiple else ""
     variable = f" Also read from the variable {code(option.envvar)}." if option.envvar else ""
     return f"{said}.{many}{variable}"

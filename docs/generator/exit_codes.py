@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from icepack import errors
-from icepack.errors import IcepackError
-
 from generator.markdown import code, section, table
 from generator.markdown import page as markdown_page
 from generator.words import Undocumented, words
+from icepack import errors
+from icepack.errors import IcepackError
 
 _BRANCH = re.compile(r"^[│├└─ ]*(\w+) {2,}(.+)$", re.MULTILINE)
 

@@ -15,9 +15,8 @@ from annotated_types import Ge, Gt, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from icepack.config import types as setting_types
-
 from generator.markdown import anchor, codes
+from icepack.config import types as setting_types
 
 _PLAIN: dict[Any, str] = {
     bool: "true or false",
@@ -36,6 +35,7 @@ _SETTING_TYPES = {
     "duration": setting_types.Duration,
     "cron line": setting_types.CronLine,
     "table name or glob": setting_types.PatternText,
+    "properties": setting_types.Properties,
     "[partition filter](policy.md#partition-filters)": setting_types.FilterText,
 }
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from icepack.config.policy_block import PolicyBlock
-from icepack.domain.policy import _ICEBERG_PROPERTIES, POLICY_KEYS, PROPERTY_PREFIX
-
 from generator import kinds
-from generator.configuration import _default
+from generator.configuration import default
 from generator.markdown import code, section, table
 from generator.markdown import page as markdown_page
 from generator.words import words
+from icepack.config.policy_block import PolicyBlock
+from icepack.domain.policy import _ICEBERG_PROPERTIES, POLICY_KEYS, PROPERTY_PREFIX
 
 
 def page() -> str:
@@ -28,4 +27,4 @@ def page() -> str:
 
 def _row(key: str) -> tuple[str, str, str, str]:
     field = PolicyBlock.model_fields[key]
-    return code(key), kinds.setting(field.annotation, field.metadata), _default(PolicyBlock, key), words("policy", key)
+    return code(key), kinds.setting(field.annotation, field.metadata), default(PolicyBlock, key), words("policy", key)

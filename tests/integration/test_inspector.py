@@ -126,13 +126,23 @@ def test_equality_deletes_weigh_on_older_files_only(lake: Lake) -> None:
     lake.append(table, "VALUES (1, 'a')")
     status = check_against_spark(lake, table)
     assert status.deletes.equality.records == 2
-    weighed = {file.partition.path: file.equality_delete_files for file in lake.inspector.files(table).files[::-1]}
+    listed = lake.inspector.files(table).files
+    weighed = {(file.partition.path, file.sequence_number): file.equality_delete_files for file in listed}
+    assert weighed == {("id=1", 1): 1, ("id=2", 1): 0, ("id=1", 3): 0}
     by_partition = {row.key.path: (row.equality_delete_files, row.files_with_deletes) for row in status.partitions}
     assert by_partition == {"id=1": (1, 1), "id=2": (0, 0)}
-    assert weighed.keys() == {"id=1", "id=2"}
     assert status.deletes.dangling_files == 0
-    lake.sql(f"DELETE FROM {table} WHERE id = 1")
-    assert lake.status(table).deletes.dangling_files == lake.status(table).deletes.equality.files
+
+
+def test_equality_deletes_without_a_partition_weigh_on_every_partition(lake: Lake) -> None:
+    table = lake.create()
+    lake.append(table, "VALUES (1, 'a')")
+    equality_delete(lake, table, ["id"], [(1,), (2,)])
+    lake.sql(f"ALTER TABLE {table} ADD PARTITION FIELD v")
+    lake.append(table, "VALUES (2, 'b')")
+    status = check_against_spark(lake, table)
+    assert [(row.key.spec_id, row.equality_delete_files) for row in status.partitions] == [(0, 1), (1, 0)]
+    assert len(lake.main(table)) == 1, "a row written after the delete is not deleted"
 
 
 def test_deletion_vectors_that_share_a_puffin_file(lake: Lake) -> None:
@@ -152,7 +162,11 @@ def test_dangling_deletes_are_counted_in_every_scope(lake: Lake) -> None:
     lake.sql(f"DELETE FROM {table} WHERE id IN (1, 3)")
     equality_delete(lake, table, ["id"], [(2,)], partition="v=a")
     assert lake.status(table).deletes.dangling_files == 0
-    lake.sql(f"INSERT OVERWRITE {table} PARTITION (v = 'a') VALUES (9)")
+    (gone,) = [file.path for file in lake.inspector.files(table).files if file.partition.path == "v=a"]
+    removal = lake.java(table).newDelete()
+    removal.deleteFile(gone)
+    removal.commit()
+    lake.append(table, "VALUES (9, 'a')")
     status = check_against_spark(lake, table)
     assert (status.deletes.position.files, status.deletes.equality.files) == (2, 1)
     assert status.deletes.dangling_files == 2, "both deletes of partition a, and not the one of b"
@@ -183,7 +197,8 @@ def test_partition_evolution(lake: Lake) -> None:
     assert "v=a/gone=x" in {row.key.path for row in status.partitions}
     check_selections(lake, table)
     january = parse_filter("d < '2024-02-01'", utc_now())
-    assert {row.path for row in lake.inspector.matching_partitions(table, january)} == {"x"}
+    left_out = {row.key for row in status.partitions} - lake.inspector.matching_partitions(table, january)
+    assert {key.path for key in left_out} == {"gone=x/d_month=2024-02"}
 
 
 def test_a_dropped_column_that_old_partitions_were_made_of(lake: Lake) -> None:
@@ -242,10 +257,17 @@ def test_partitions_of_every_transform_can_be_named_and_selected(lake: Lake, tra
     lake.append(table, "VALUES " + ", ".join(f"({value})" for value in [*VALUES[kind], "NULL"]))
     status = check_against_spark(lake, table)
     assert any(row.key.path.endswith("=null") for row in status.partitions)
-    if kind == "BINARY":
-        assert any(not row.values for row in status.partitions), "bytes cannot be said in JSON, so all is looked at"
-    else:
-        check_selections(lake, table)
+    unsayable = kind in ("BINARY", "FLOAT")
+    assert any(not row.values for row in status.partitions) == unsayable, "bytes and NaN cannot be said in JSON"
+    check_selections(lake, table)
+
+
+def planned_files(java_table: Any, wanted: Any) -> set[str]:
+    tasks = java_table.newScan().filter(wanted).ignoreResiduals().planFiles().iterator()
+    found = set()
+    while tasks.hasNext():
+        found.add(str(tasks.next().file().location()))
+    return found
 
 
 def check_selections(lake: Lake, table: TableId) -> None:
@@ -258,8 +280,7 @@ def check_selections(lake: Lake, table: TableId) -> None:
         if wanted is None:
             assert row.values == ()
             continue
-        tasks = java_table.newScan().filter(wanted).ignoreResiduals().planFiles()
-        planned = {str(task.file().location()) for task in tasks}
+        planned = planned_files(java_table, wanted)
         own = {file.path for file in listed if file.partition == row.key}
         other_specs = {file.path for file in listed if file.partition.spec_id != row.key.spec_id}
         assert own <= planned <= own | other_specs
@@ -282,14 +303,13 @@ def test_filters_find_the_partitions_that_iceberg_would_plan(lake: Lake) -> None
         "s = 'ax'",
         "s LIKE 'b%' OR s IS NULL",
         "s IN ('ax', 'cx') AND id = 3",
-        "NOT s IN ('ax', 'cx')",
+        "NOT (s LIKE 'a%' OR s LIKE 'c%')",
         "id = 4 AND s IS NOT NULL",
         "ts > current_date - 7",
     ):
         where = parse_filter(text, utc_now())
         chosen = {file.path for file in lake.inspector.files(table, where).files}
-        tasks = java_table.newScan().filter(expressions.filter(where)).ignoreResiduals().planFiles()
-        planned = {str(task.file().location()) for task in tasks}
+        planned = planned_files(java_table, expressions.filter(where))
         assert planned <= chosen, text
         assert len(chosen) < len(everything), text
 

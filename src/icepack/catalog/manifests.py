@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.schema import Schema
+
+log = logging.getLogger(__name__)
 
 ADDED, DELETED = 1, 2
 DATA, POSITION_DELETES, EQUALITY_DELETES, DELETION_VECTOR = 0, 1, 2, 3
@@ -67,6 +71,15 @@ class MemoryManifestCache:
         self._bodies.update(bodies)
 
 
+@contextmanager
+def _only_slower() -> Iterator[None]:
+    """A cache that fails, on a full disk or under a long lock, must not keep anybody from reading a table."""
+    try:
+        yield
+    except sqlite3.Error as exc:
+        log.warning("the cache of manifests does not answer: %s", exc)
+
+
 class FileManifestCache:
     """One SQLite file in the user's cache folder, shared by every process; the least used entries go first."""
 
@@ -83,7 +96,7 @@ class FileManifestCache:
 
     def get(self, keys: Sequence[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
-        with self._lock:
+        with self._lock, _only_slower():
             for start in range(0, len(keys), 500):
                 chunk = keys[start : start + 500]
                 marks = ",".join("?" * len(chunk))
@@ -94,14 +107,13 @@ class FileManifestCache:
     def put(self, bodies: dict[str, bytes]) -> None:
         if not bodies:
             return
-        with self._lock:
+        with self._lock, _only_slower(), self._connection:
             self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany(
                 "INSERT OR REPLACE INTO manifests VALUES (?, unixepoch(), ?, ?)",
                 [(key, len(body), body) for key, body in bodies.items()],
             )
             self._drop_oldest()
-            self._connection.execute("COMMIT")
 
     def _drop_oldest(self) -> None:
         (total,) = self._connection.execute("SELECT coalesce(sum(size), 0) FROM manifests").fetchone()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import math
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
@@ -34,12 +35,12 @@ class PartitionNames:
         return PartitionKey(spec_id, "/".join(self._part(field, value) for field, value in parts))
 
     def values(self, spec_id: int, encoded: str) -> tuple[PartitionValue, ...]:
-        """Empty when such a partition cannot be selected: no spec, a dropped source column, or bytes for a value."""
+        """Empty when it cannot be selected: the spec or a source column is gone, or JSON cannot hold a value."""
         spec = self._specs.get(spec_id)
         if spec is None or any(self._source(field) is None for field in spec.fields):
             return ()
         named = list(zip(spec.fields, decode_partition(encoded), strict=False))
-        if any(isinstance(value, bytes) for _, value in named):
+        if any(_is_beyond_json(value) for _, value in named):
             return ()
         return tuple(self._value(field, value) for field, value in named if not _is_void(field))
 
@@ -66,11 +67,17 @@ class PartitionNames:
             text = "null" if value is None else str(value)
         else:
             text = field.transform.to_human_string(field.transform.result_type(source_type), value)
-        return f"{quote_plus(field.name, safe='')}={quote_plus(text, safe=' :')}"
+        escaped = quote_plus(text, safe=" :")
+        # The text 'null' must not be taken for the null partition, which Iceberg's own paths cannot tell apart.
+        return f"{quote_plus(field.name, safe='')}={'%6Eull' if text == 'null' and value is not None else escaped}"
 
     def _value(self, field: PartitionField, value: Any) -> PartitionValue:
         plain = value if isinstance(value, str | int | float | bool) or value is None else str(value)
         return PartitionValue(str(self._source(field)), str(field.transform), plain)
+
+
+def _is_beyond_json(value: Any) -> bool:
+    return isinstance(value, bytes) or (isinstance(value, float) and not math.isfinite(value))
 
 
 def _is_void(field: PartitionField) -> bool:

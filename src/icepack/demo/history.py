@@ -14,6 +14,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.manifest import DataFile, ManifestEntry, ManifestEntryStatus, ManifestFile
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import (
     Operation,
@@ -23,6 +24,7 @@ from pyiceberg.table.snapshots import (
     Summary,
     update_snapshot_summaries,
 )
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import Transform
 
 from icepack.demo.files import TableFiles, milliseconds, numbered
@@ -70,11 +72,11 @@ class TableHistory:
     ) -> None:
         columns = numbered(schema)
         spec = partitioning.spec(columns) if partitioning else UNPARTITIONED_PARTITION_SPEC
-        staged = catalog.create_table_transaction(name, columns, partition_spec=spec, properties=dict(properties))
+        location = f"{catalog.properties['warehouse']}/{name.replace('.', '/')}"
         self._catalog = catalog
         self._name = name
         self._kept_from = kept_from
-        self._files = TableFiles(staged.table_metadata)
+        self._files = TableFiles(new_table_metadata(columns, spec, UNSORTED_SORT_ORDER, location, dict(properties)))
         self._snapshots: list[Snapshot] = []
         self._heads: dict[str, _State] = {}
         self._tags: dict[str, _State] = {}

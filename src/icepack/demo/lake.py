@@ -16,7 +16,7 @@ from icepack.demo.ailments import Scene
 from icepack.demo.rows import Dice
 from icepack.demo.tables import TABLES
 from icepack.domain.ports import QueryEngine
-from icepack.domain.table import TableId, join_name
+from icepack.domain.table import TableId
 from icepack.errors import UsageError
 
 MARKER = "DEMO-LAKE.txt"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from typing import Any, assert_never
@@ -75,8 +74,6 @@ class JavaExpressions:
         term = self._term(field)
         if field.value is None:
             return self._java.isNull(term)
-        if isinstance(field.value, float) and math.isnan(field.value):
-            return self._java.isNaN(term)
         return self._java.equal(term, field.value)
 
     def _term(self, field: PartitionValue) -> Any:

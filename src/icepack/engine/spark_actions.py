@@ -276,9 +276,14 @@ def compute_stats(spark: SparkSession, table: Any, action: ComputeStats) -> Engi
     if action.snapshot_id is not None:
         java_action.snapshot(action.snapshot_id)
     java_action.execute()
-    if action.partition_stats:
+    if action.partition_stats and _is_partitioned(spark, table):
         partition_action = _actions(spark).computePartitionStats(table)
         if action.snapshot_id is not None:
             partition_action.snapshot(action.snapshot_id)
         partition_action.execute()
     return EngineResult()
+
+
+def _is_partitioned(spark: SparkSession, table: Any) -> bool:
+    """In any of its specs; Iceberg fails on the others instead of writing nothing."""
+    return not spark.sparkContext._jvm.org.apache.iceberg.Partitioning.partitionType(table).fields().isEmpty()

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from icepack.engine.java_errors import causes, first_line, redact
 
 if TYPE_CHECKING:
@@ -52,9 +54,9 @@ def unreferenced(spark: SparkSession, table: Any, paths: Sequence[str]) -> list[
     if not paths:
         return []
     table.refresh()
-    rows = [(path, 0) for path in paths]
-    listed = spark.createDataFrame(rows, "file_path string, last_modified_ms long").selectExpr(
-        "file_path", "timestamp_millis(last_modified_ms) AS last_modified"
+    # As Arrow, because a list of rows would start Python workers only to hand it back.
+    listed = spark.createDataFrame(pa.table({"file_path": pa.array(paths, pa.string())})).selectExpr(
+        "file_path", "timestamp_millis(0) AS last_modified"
     )
     queue, consumer = collector(spark)
     actions = spark.sparkContext._jvm.org.apache.iceberg.spark.actions.SparkActions

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 from sqlalchemy import (
     JSON,
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     DateTime,
     Dialect,
     Index,
@@ -19,9 +21,11 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     Uuid,
+    and_,
+    literal_column,
 )
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest file in migrations/versions; numbers only grow, so they compare as text."""
 
 
@@ -42,6 +46,19 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+# SQLite numbers rows by itself only where the column is exactly INTEGER.
+BigNumber = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def constant(text: str) -> ColumnElement[str]:
+    """Written into the statement, not bound: only then can a partial index be seen to fit."""
+    return literal_column(f"'{text}'", Text)
+
+
+def _partial(name: str, *columns: Column[Any], where: ColumnElement[bool], unique: bool = False) -> None:
+    Index(name, *columns, unique=unique, postgresql_where=where, sqlite_where=where)
 
 
 metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s"})
@@ -70,4 +87,172 @@ runs = Table(
     Index("ix_runs_action_started", "action", "started_at", "job_id"),
     Index("ix_runs_state_started", "state", "started_at", "job_id"),
     Index("ix_runs_last_of_kind", "table_name", "state", "action", "finished_at"),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("number", BigNumber, primary_key=True),
+    Column("id", Uuid, nullable=False),
+    Column("catalog", Text, nullable=False),
+    Column("table_name", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("parameters", JSON, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    # Minus the priority, so that every index runs one way: what comes first is smallest.
+    Column("rank", Integer, nullable=False),
+    Column("not_before", UtcDateTime),
+    # Set while it is too early to run; a claim clears it once the time has come.
+    Column("waits_until", UtcDateTime),
+    Column("attempts", Integer, nullable=False),
+    Column("max_attempts", Integer, nullable=False),
+    Column("requester", Text, nullable=False),
+    Column("idempotency_key", Text),
+    Column("trace_context", Text, nullable=False),
+    Column("submitted_at", UtcDateTime, nullable=False),
+    Column("started_at", UtcDateTime),
+    Column("finished_at", UtcDateTime),
+    Column("worker", Text),
+    Column("fence", BigInteger),
+    Column("cancel_requested_at", UtcDateTime),
+    Column("message", Text, nullable=False),
+    Column("progress", JSON, nullable=False),
+    Column("details", JSON(none_as_null=True)),
+    Column("retry_of", Uuid),
+    Column("collapsed_into", Uuid),
+    Index("uq_jobs_id", "id", unique=True),
+    Index("uq_jobs_idempotency_key", "idempotency_key", unique=True),
+    Index("ix_jobs_state_number", "state", "number"),
+    Index("ix_jobs_table_number", "table_name", "number"),
+    sqlite_autoincrement=True,
+)
+
+QUEUED = jobs.c.state == constant("queued")
+DUE = and_(QUEUED, jobs.c.waits_until.is_(None))
+WAITING = and_(QUEUED, jobs.c.waits_until.is_not(None))
+_partial("uq_jobs_queued_once", jobs.c.table_name, jobs.c.digest, where=QUEUED, unique=True)
+_partial("ix_jobs_next", jobs.c.table_name, jobs.c.rank, jobs.c.number, where=DUE)
+_partial("ix_jobs_waiting", jobs.c.table_name, jobs.c.waits_until, where=WAITING)
+_partial("ix_jobs_finished", jobs.c.finished_at, where=jobs.c.finished_at.is_not(None))
+
+# One row per table: who holds it, and which of its queued jobs is next. Whoever changes a table's queue or its holder
+# locks the row first; `version` grows with each change, so that one statement can tell that it read what it locked.
+lanes = Table(
+    "lanes",
+    metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("catalog", Text, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("head_rank", Integer),
+    Column("head_number", BigInteger),
+    Column("wakes_at", UtcDateTime),
+    # The fence of the last claim; a catalog whose newest is oldest has the next turn.
+    Column("last_claim", BigInteger, nullable=False),
+    Column("owner", Text),
+    Column("fence", BigInteger),
+    Column("job_number", BigInteger),
+    Column("purpose", Text),
+    Column("taken_at", UtcDateTime),
+    Column("expires_at", UtcDateTime),
+    Index("ix_lanes_turn", "catalog", "last_claim"),
+)
+
+READY = and_(lanes.c.owner.is_(None), lanes.c.head_number.is_not(None))
+HELD = lanes.c.owner.is_not(None)
+SLEEPING = lanes.c.wakes_at.is_not(None)
+_partial("ix_lanes_ready", lanes.c.head_rank, lanes.c.catalog, lanes.c.head_number, where=READY)
+_partial("ix_lanes_wakes", lanes.c.wakes_at, where=SLEEPING)
+_partial("ix_lanes_expires", lanes.c.expires_at, where=HELD)
+
+# What happened to jobs and locks. A claim's or lock's fence is the number of its entry, and numbers are never reused.
+events = Table(
+    "events",
+    metadata,
+    Column("number", BigNumber, primary_key=True),
+    Column("job_id", Uuid),
+    Column("table_name", Text, nullable=False),
+    Column("at", UtcDateTime, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("message", Text, nullable=False),
+    Index("ix_events_job", "job_id", "number"),
+    Index("ix_events_at", "at"),
+    sqlite_autoincrement=True,
+)
+
+cache_generations = Table(
+    "cache_generations",
+    metadata,
+    Column("number", BigNumber, primary_key=True),
+    Column("state", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
+    Column("message", Text, nullable=False),
+    Index("ix_cache_generations_ended", "state", "ended_at"),
+    sqlite_autoincrement=True,
+)
+
+BUILDING = cache_generations.c.state == constant("building")
+CURRENT = cache_generations.c.state == constant("current")
+_partial("uq_cache_generations_building", cache_generations.c.state, where=BUILDING, unique=True)
+_partial("uq_cache_generations_current", cache_generations.c.state, where=CURRENT, unique=True)
+
+# A row counts for the generations from its own up to, and without, the one that replaced it: carrying over is free.
+cache_rows = Table(
+    "cache_rows",
+    metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("generation", BigInteger, primary_key=True, autoincrement=False),
+    Column("replaced_by", BigInteger),
+    Column("removed", Boolean, nullable=False),
+    Column("catalog", Text, nullable=False),
+    Column("metadata_location", Text, nullable=False),
+    Column("inspected_at", UtcDateTime),
+    Column("score", Integer),
+    Column("totals", JSON),
+    Column("status", JSON),
+    Column("health", JSON),
+    Column("recommendation", JSON(none_as_null=True)),
+    Index("ix_cache_rows_generation", "generation"),
+    Index("ix_cache_rows_replaced", "replaced_by"),
+)
+
+table_statuses = Table(
+    "table_statuses",
+    metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("observed_at", UtcDateTime, primary_key=True),
+    Column("totals", JSON, nullable=False),
+    Index("ix_table_statuses_observed", "observed_at"),
+)
+
+health_assessments = Table(
+    "health_assessments",
+    metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("assessed_at", UtcDateTime, primary_key=True),
+    Column("score", Integer, nullable=False),
+    Column("report", JSON, nullable=False),
+    Index("ix_health_assessments_assessed", "assessed_at"),
+)
+
+audit_events = Table(
+    "audit_events",
+    metadata,
+    Column("number", BigNumber, primary_key=True),
+    Column("at", UtcDateTime, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("details", JSON, nullable=False),
+    Index("ix_audit_events_at", "at"),
+    Index("ix_audit_events_actor", "actor", "number"),
+    Index("ix_audit_events_subject", "subject", "number"),
+    sqlite_autoincrement=True,
 )

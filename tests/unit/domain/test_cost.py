@@ -34,6 +34,11 @@ def test_the_prices_are_those_of_the_specification():
     assert price(one_gb_second, gets=0, puts=0, bytes_rewritten=MIB).dollars == pytest.approx(0.0000166667)
 
 
+def test_memory_is_paid_for_by_the_gigabyte():
+    small, large = (price(CostModel(memory_gb=size), gets=0, puts=0, bytes_rewritten=GIB) for size in (1, 3))
+    assert large.dollars == pytest.approx(3 * small.dollars)
+
+
 def test_a_rewrite_reads_footer_and_body_and_writes_in_parts():
     cost = rewrite(files_in=10, delete_files_in=5, bytes_in=64 * MIB)
     assert cost.get_requests == 30

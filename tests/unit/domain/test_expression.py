@@ -311,6 +311,7 @@ def test_quoted_columns_and_values_come_back_as_they_were(column, values):
         ("2024-01-02 10:30:00", "timestamptz", "2024-01-02T10:30:00+00:00"),
         ("2024-01-02T10:30:00+02:00", "timestamptz", "2024-01-02T08:30:00+00:00"),
         ("ten chars!", "timestamp", "ten chars!"),
+        ("2024-01-02 10:30:00", "string", "2024-01-02 10:30:00"),
         ("2024-01-02", "date", "2024-01-02"),
         (20240102, "string", "20240102"),
         (20240102, "int", 20240102),

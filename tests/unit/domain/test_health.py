@@ -55,6 +55,10 @@ class TestSmallFiles:
         assert issue.evidence["excess_files"] == 1197
         assert issue.severity is Severity.CRITICAL
 
+    @pytest.mark.parametrize(("count", "penalty"), [(26, 19.2), (51, 39.2), (101, 39.6)])
+    def test_the_penalty_grows_with_the_share_and_the_number_in_excess(self, count, penalty):
+        assert issues(status(small_files(count=count)))[IssueCode.SMALL_FILES].penalty == penalty
+
     def test_a_lone_small_file_in_every_partition_is_none_too_many(self):
         table = status(*(small_files(f"d={day}", count=1) for day in range(100)))
         assert not assess(table, NOW).issues
@@ -99,6 +103,13 @@ class TestDeletePressure:
         heavy = partition(data_files=100, position_delete_files=1, delete_records=60)
         assert only_issue(status(heavy)).evidence["row_share"] == pytest.approx(0.06)
 
+    @pytest.mark.parametrize(
+        ("delete_files", "rows", "penalty"), [(20, 0, 13), (100, 0, 25), (300, 0, 25), (1, 100, 13), (1, 900, 25)]
+    )
+    def test_the_heavier_of_files_and_rows_counts_up_to_a_limit(self, delete_files, rows, penalty):
+        row = partition(data_files=100, position_delete_files=delete_files, delete_records=rows)
+        assert only_issue(status(row)).penalty == penalty
+
     @pytest.mark.parametrize("facts", [{"position_delete_files": 10}, {"delete_records": 50}])
     def test_deletes_at_the_limits_are_none(self, facts):
         row = partition(data_files=100, **{"position_delete_files": 1} | facts)
@@ -131,6 +142,15 @@ class TestSnapshots:
         assert issue.code is IssueCode.SNAPSHOTS_PAST_RETENTION
         assert issue.sentence.startswith("2 snapshots are past their retention of 7d (the oldest is 30d old)")
         assert issue.evidence == {"snapshots": 2, "oldest_days": 30, "limit_days": 7}
+
+    @pytest.mark.parametrize(("old", "penalty"), [(1, 5.1), (50, 10), (100, 15), (300, 15)])
+    def test_each_old_snapshot_costs_a_little_up_to_a_limit(self, old, penalty):
+        found = issues(status(snapshots=history(*[30 * DAY] * old, DAY)))
+        assert found[IssueCode.SNAPSHOTS_PAST_RETENTION].penalty == penalty
+
+    @pytest.mark.parametrize(("count", "penalty"), [(120, 6), (200, 10), (400, 10)])
+    def test_each_snapshot_too_many_costs_a_little_up_to_a_limit(self, count, penalty):
+        assert only_issue(status(snapshots=history(*[DAY] * count))).penalty == penalty
 
     def test_the_tables_own_retention_counts(self):
         assert not assess(status(snapshots=history(30 * DAY, DAY), properties=keep(age_days=40)), NOW).issues
@@ -173,6 +193,10 @@ class TestManifests:
         issue = only_issue(status(manifests=many))
         assert issue.code is IssueCode.FRAGMENTED_MANIFESTS
         assert issue.sentence.startswith("11 manifests hold 3.0 files each; 1 would do")
+
+    @pytest.mark.parametrize(("count", "penalty"), [(11, 6), (51, 10), (101, 15), (500, 15)])
+    def test_each_manifest_too_many_costs_a_little_up_to_a_limit(self, count, penalty):
+        assert only_issue(status(manifests=ManifestStatus(count=count, bytes=MIB))).penalty == penalty
 
     def test_many_manifests_that_are_full_are_no_issue(self):
         assert not assess(status(manifests=ManifestStatus(count=100, bytes=100 * 8 * MIB, entries=10)), NOW).issues

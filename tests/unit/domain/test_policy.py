@@ -157,6 +157,8 @@ def test_a_bad_property_of_a_table_is_told_with_the_tables_name(key, value):
         ("open_partition_grace", "30m", timedelta(minutes=30)),
         ("orphan_interval", timedelta(days=1), timedelta(days=1)),
         ("max_orphan_share", "0.5", 0.5),
+        ("max_orphan_share", 0, 0.0),
+        ("max_orphan_share", 1, 1.0),
         ("max_orphan_files", 0, 0),
         ("max_cost", "none", None),
         ("max_cost", 2, 2.0),

@@ -245,6 +245,12 @@ class TestDeletes:
         made = the(COMPACT, recommended(status(row)))
         assert made.effect.bytes_rewritten == 100 * MIB
         assert made.effect.delete_files_removed == 50
+        assert made.reason == "100 files are small or carry deletes, and 50 delete files can be applied for good."
+
+    def test_where_deletes_are_applied_a_pair_of_small_files_is_merged_too(self):
+        assert the(COMPACT, recommended(status(with_deletes()))).action.min_input_files == 2
+        eager = Policy(min_input_files=1)
+        assert the(COMPACT, recommended(status(with_deletes()), policy=eager)).action.min_input_files == 1
 
 
 class TestStrategy:
@@ -277,6 +283,10 @@ class TestStrategy:
         assert why_not(COMPACT, made) == (
             "Only open partitions have small files (d=2); they are left to their writers."
         )
+
+    def test_open_partitions_that_are_well_are_not_blamed(self):
+        made = recommended(status(partition("d=1", ends_at=NOW - DAY), partition("d=2", ends_at=NOW + DAY)))
+        assert why_not(COMPACT, made).startswith("No partition has 5 files")
 
     @pytest.mark.parametrize(("ended", "compacted"), [(HOUR, True), (HOUR - timedelta(seconds=1), False)])
     def test_a_partition_is_open_until_its_grace_is_over(self, ended, compacted):
@@ -325,6 +335,9 @@ class TestPositionDeletes:
         assert made.action.options == {"min-input-files": "5"}
         assert made.conflict_probability == 0
 
+    def test_exactly_enough_are_merged(self):
+        assert POSITION in kinds(recommended(status(self.few_per_file("p=1", 5))))
+
     def test_a_few_in_each_of_many_partitions_cannot_be_merged(self):
         made = recommended(status(*(self.few_per_file(f"p={number}", 4) for number in range(10))))
         assert why_not(POSITION, made) == "40 position-delete files are too few to merge."
@@ -345,8 +358,11 @@ class TestPositionDeletes:
         assert POSITION in kinds(made)
 
     def test_a_compaction_of_small_files_alone_applies_no_deletes(self):
-        made = recommended(status(small_files("p=1"), self.few_per_file("p=2", 20)))
-        assert {COMPACT, POSITION} <= set(kinds(made))
+        light = self.few_per_file("p=1", 20)
+        row = replace(light, small_files=10, small_bytes=10 * MIB)
+        made = recommended(status(row))
+        assert the(COMPACT, made).action.delete_file_threshold is None
+        assert the(POSITION, made).reason == "20 position-delete files can be merged."
 
     def test_dangling_deletes_are_removed_however_few(self):
         made = the(POSITION, recommended(status(deletes=deletes([partition()], dangling=1))))
@@ -395,6 +411,7 @@ class TestExpiry:
         assert made.action == ExpireSnapshots(older_than=7 * DAY, retain_last=1)
         assert made.reason == "2 of 3 snapshots are past 7d."
         assert made.effect.snapshots_removed == 2
+        assert (made.cost.get_requests, made.cost.put_requests) == (2 * 2, 1)
 
     def test_the_policys_retention_and_count_decide(self):
         table = status(snapshots=history(30 * DAY, 20 * DAY, DAY), snapshot_id=3)
@@ -438,6 +455,11 @@ class TestOrphans:
         assert why_not(ORPHANS, soon) == "The storage was searched 6d ago."
         due = recommended(history=[past_run(ORPHANS, ago=8 * DAY), past_run(ORPHANS, ago=9 * DAY)])
         assert the(ORPHANS, due).reason == "The storage was last searched 8d ago."
+
+    def test_a_search_is_priced_by_the_pages_to_list(self):
+        table = status(partition(data_files=1500), manifests=ManifestStatus(count=400, bytes=400 * 8 * MIB))
+        table = replace(table, snapshots=history(*[HOUR] * 200), snapshot_id=200)
+        assert the(ORPHANS, recommended(table)).cost.get_requests == 400 + 3
 
     def test_a_clock_that_runs_ahead_does_not_tell_a_negative_age(self):
         made = recommended(history=[past_run(ORPHANS, ago=-HOUR)])

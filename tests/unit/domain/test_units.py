@@ -57,6 +57,7 @@ def test_a_bad_size_is_a_value_error_that_names_it(text):
         ("1.5 D", timedelta(hours=36)),
         ("2w", timedelta(days=14)),
         ("0s", timedelta()),
+        ("365000d", FOREVER),
         (timedelta(days=3), timedelta(days=3)),
     ],
 )

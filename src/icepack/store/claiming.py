@@ -1,0 +1,221 @@
+"""The claim: the next job, its table's lock and a new fence, all or nothing.
+
+The most urgent priority first; within it the catalog whose last turn is longest ago; within that the oldest job. Only
+lanes that are free and have a job that is due are looked at, in the order of one index, so neither the length of the
+queue nor what is blocked in it costs anything. PostgreSQL does it all in one statement; SQLite, which lets one writer
+in at a time, takes the same parts one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    ColumnElement,
+    Connection,
+    Float,
+    FromClause,
+    Insert,
+    Integer,
+    Row,
+    ScalarSelect,
+    Select,
+    Text,
+    Update,
+    Uuid,
+    bindparam,
+    exists,
+    insert,
+    not_,
+    or_,
+    select,
+    true,
+    update,
+)
+
+from icepack.domain.job import JobEventKind, JobState
+from icepack.store.clock import DatabaseClock
+from icepack.store.lanes import next_job
+from icepack.store.schema import QUEUED, READY, SLEEPING, BigNumber, constant, events, jobs, lanes
+from icepack.store.states import moved
+
+MOST_URGENT = -(2**31)
+"""Before every rank."""
+
+_ABOVE = bindparam("above", type_=Integer)
+_WAKES_HEEDED = bindparam("wakes_heeded", type_=Boolean)
+_WORKER = bindparam("worker", type_=Text)
+_LEASE = bindparam("lease_seconds", type_=Float)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What there is for a claim that came back empty: the most urgent rank, and whether jobs are due to wake."""
+
+    rank: int | None
+    wakes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The job to start: columns of the statement's own parts, or values already read."""
+
+    table_name: ColumnElement[str]
+    number: ColumnElement[int]
+    job_id: ColumnElement[Any]
+    attempt: ColumnElement[int]
+
+
+_READ = _Chosen(
+    bindparam("lane", type_=Text),
+    bindparam("job_number", type_=BigNumber),
+    bindparam("job", type_=Uuid),
+    bindparam("attempt", type_=Integer),
+)
+_FENCE = bindparam("fence", type_=BigNumber)
+
+
+class Claiming:
+    """The statements, put together once: that costs more than running them."""
+
+    def __init__(self, clock: DatabaseClock) -> None:
+        self._clock = clock
+        self._wakes = exists().where(SLEEPING, lanes.c.wakes_at <= clock.now())
+        self._peek = select(_top_rank().label("rank"), self._wakes.label("wakes"))
+        self.at_once = self._whole_claim()
+        self._choose = self._choice_alone()
+        self._log = self._logged(_READ)
+        self._hold = self._held(_READ, _FENCE)
+        self._start = self._started(_READ, _FENCE).returning(*jobs.c)
+
+    def peek(self, connection: Connection, above: int) -> Outlook:
+        row = connection.execute(self._peek, {"above": above}).one()
+        return Outlook(row.rank, bool(row.wakes))
+
+    def claim(self, connection: Connection, values: dict[str, Any]) -> dict[str, Any] | None:
+        """The job's row as it stands now, with the end of its lease."""
+        if connection.dialect.name == "postgresql":
+            row = connection.execute(self.at_once, values).one_or_none()
+            return None if row is None else dict(row._mapping)
+        return self._claim_in_steps(connection, values)
+
+    def _claim_in_steps(self, connection: Connection, values: dict[str, Any]) -> dict[str, Any] | None:
+        found = connection.execute(self._choose, values).one_or_none()
+        if found is None:
+            return None
+        values = {**values, **found._mapping}
+        values["fence"] = connection.scalar(self._log, values)
+        lease_ends_at = connection.scalar(self._hold, values)
+        started: Row[Any] = connection.execute(self._start, values).one()
+        return {**started._mapping, "lease_ends_at": lease_ends_at}
+
+    def _whole_claim(self) -> Update:
+        """One statement reads from one moment: that the lane has not changed since is seen by its version."""
+        picked = self._lane_of_next_turn().cte("picked")
+        seen = lanes.alias("seen")
+        unchanged = (seen.c.table_name == picked.c.table_name) & (seen.c.version == picked.c.version)
+        chosen = (
+            select(picked.c.table_name, jobs.c.number, jobs.c.id, (jobs.c.attempts + 1).label("attempt"))
+            .select_from(picked.join(seen, unchanged).join(jobs, jobs.c.number == picked.c.head_number))
+            .where(QUEUED)
+            .cte("chosen")
+        )
+        job = _Chosen(chosen.c.table_name, chosen.c.number, chosen.c.id, chosen.c.attempt)
+        logged = self._logged(job).cte("logged")
+        held = self._held(job, logged.c.number).cte("held")
+        started = self._started(job, logged.c.number).where(held.c.table_name == jobs.c.table_name)
+        return started.returning(*jobs.c, held.c.lease_ends_at)
+
+    def _choice_alone(self) -> Select[Any]:
+        """With nobody else at work, the catalog whose turn it is has a lane that can be taken."""
+        rank, turns = self._turns()
+        catalog = select(turns.c.catalog).order_by(turns.c.last_turn, turns.c.catalog).limit(1).scalar_subquery()
+        lane = _ready_lanes(rank, catalog).subquery("lane")
+        return select(
+            lane.c.table_name.label("lane"),
+            jobs.c.number.label("job_number"),
+            jobs.c.id.label("job"),
+            (jobs.c.attempts + 1).label("attempt"),
+        ).join_from(lane, jobs, jobs.c.number == lane.c.head_number)
+
+    def _lane_of_next_turn(self) -> Select[Any]:
+        """The first lane that no other claim has locked; a catalog all of whose lanes are locked is passed over."""
+        rank, turns = self._turns()
+        lane = _ready_lanes(rank, turns.c.catalog).with_for_update(skip_locked=True).lateral("lane")
+        ordered = select(*lane.c).select_from(turns.join(lane, true()))
+        return ordered.order_by(turns.c.last_turn, turns.c.catalog).limit(1)
+
+    def _turns(self) -> tuple[ScalarSelect[int], FromClause]:
+        """The most urgent rank and, of the catalogs that have it, when each had its last turn."""
+        top = _top_rank(or_(not_(_WAKES_HEEDED), not_(self._wakes)))
+        rank_cte = select(top.label("head_rank")).cte("top")
+        rank = select(rank_cte.c.head_rank).scalar_subquery()
+        catalogs = select(_next_catalog(rank).label("catalog")).cte("catalogs", recursive=True)
+        following = _next_catalog(rank, lanes.c.catalog > catalogs.c.catalog)
+        catalogs = catalogs.union_all(select(following).where(catalogs.c.catalog.is_not(None)))
+        last = select(lanes.c.last_claim).where(lanes.c.catalog == catalogs.c.catalog)
+        last_turn = last.order_by(lanes.c.last_claim.desc()).limit(1).correlate(catalogs).scalar_subquery()
+        turns = select(catalogs.c.catalog, last_turn.label("last_turn")).where(catalogs.c.catalog.is_not(None))
+        return rank, turns.order_by("last_turn", "catalog").cte("turns")
+
+    def _logged(self, job: _Chosen) -> Any:
+        kind = constant(JobEventKind.CLAIMED.value)
+        entry: Select[Any] = select(
+            job.job_id, job.table_name, self._clock.now(), kind, _WORKER, job.attempt, constant("")
+        )
+        columns = ["job_id", "table_name", "at", "kind", "actor", "attempt", "message"]
+        logged: Insert = insert(events).from_select(columns, entry)
+        return logged.returning(events.c.number)
+
+    def _held(self, job: _Chosen, fence: ColumnElement[int]) -> Any:
+        others = jobs.c.number != job.number
+        held = (
+            update(lanes)
+            .where(lanes.c.table_name == job.table_name)
+            .values(
+                owner=_WORKER,
+                fence=fence,
+                last_claim=fence,
+                job_number=job.number,
+                purpose=constant("job"),
+                taken_at=self._clock.now(),
+                expires_at=self._clock.after(_LEASE),
+                head_rank=next_job(lanes, jobs.c.rank, others),
+                head_number=next_job(lanes, jobs.c.number, others),
+                version=lanes.c.version + 1,
+            )
+        )
+        return held.returning(lanes.c.expires_at.label("lease_ends_at"), lanes.c.table_name)
+
+    def _started(self, job: _Chosen, fence: ColumnElement[int]) -> Update:
+        """Attempts are counted here and not at the end: a worker that dies must still use one up."""
+        return (
+            moved(JobState.RUNNING)
+            .where(jobs.c.number == job.number)
+            .values(
+                attempts=job.attempt,
+                worker=_WORKER,
+                fence=fence,
+                started_at=self._clock.now(),
+                message="",
+            )
+        )
+
+
+def _top_rank(*conditions: Any) -> ScalarSelect[int]:
+    ranks = select(lanes.c.head_rank).where(READY, lanes.c.head_rank > _ABOVE, *conditions)
+    return ranks.order_by(lanes.c.head_rank).limit(1).scalar_subquery()
+
+
+def _next_catalog(rank: ScalarSelect[int], *conditions: Any) -> ScalarSelect[str]:
+    """One step from catalog to catalog along the index, however many lanes lie between."""
+    named = select(lanes.c.catalog).where(READY, lanes.c.head_rank == rank, *conditions)
+    return named.order_by(lanes.c.catalog).limit(1).scalar_subquery()
+
+
+def _ready_lanes(rank: ScalarSelect[int], catalog: Any) -> Select[Any]:
+    of_turn = select(lanes.c.table_name, lanes.c.head_number, lanes.c.version)
+    of_turn = of_turn.where(READY, lanes.c.head_rank == rank, lanes.c.catalog == catalog)
+    return of_turn.order_by(lanes.c.head_number).limit(1)

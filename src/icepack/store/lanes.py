@@ -1,0 +1,64 @@
+"""Statements on lanes: one row per table, locked by whoever changes that table's queue or its holder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, FromClause, ScalarSelect, Update, bindparam, func, null, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from icepack.domain.table import TableId
+from icepack.store.schema import DUE, WAITING, jobs, lanes
+
+NOBODY: dict[str, Any] = {
+    "owner": null(),
+    "fence": null(),
+    "job_number": null(),
+    "purpose": null(),
+    "taken_at": null(),
+    "expires_at": null(),
+}
+"""The lock columns of a lane that is free."""
+
+
+def open_lane(connection: Connection, table: TableId) -> None:
+    """Lock the table's lane, and make it first where there is none."""
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    made = insert(lanes).values(table_name=str(table), catalog=table.catalog, version=0, last_claim=0)
+    connection.execute(
+        made.on_conflict_do_update(index_elements=[lanes.c.table_name], set_={"version": lanes.c.version + 1})
+    )
+
+
+def lock_lane(connection: Connection, table_name: str) -> None:
+    connection.execute(_LOCK, {"lane": table_name})
+
+
+def refresh_lane(connection: Connection, table_name: str) -> None:
+    """Work out anew which job is next; the caller has locked the lane."""
+    connection.execute(_REFRESH, {"lane": table_name})
+
+
+def next_job(lane: FromClause, column: Any, *conditions: Any) -> ScalarSelect[Any]:
+    """A column of the job that is first in the lane's queue."""
+    ordered = select(column).where(DUE, jobs.c.table_name == lane.c.table_name, *conditions)
+    return ordered.order_by(jobs.c.rank, jobs.c.number).limit(1).correlate(lane).scalar_subquery()
+
+
+def next_wake(lane: FromClause) -> ScalarSelect[Any]:
+    waiting = select(func.min(jobs.c.waits_until)).where(WAITING, jobs.c.table_name == lane.c.table_name)
+    return waiting.correlate(lane).scalar_subquery()
+
+
+def refreshed() -> Update:
+    return update(lanes).values(
+        head_rank=next_job(lanes, jobs.c.rank),
+        head_number=next_job(lanes, jobs.c.number),
+        wakes_at=next_wake(lanes),
+        version=lanes.c.version + 1,
+    )
+
+
+_LANE = lanes.c.table_name == bindparam("lane")
+_LOCK = update(lanes).where(_LANE).values(version=lanes.c.version + 1)
+_REFRESH = refreshed().where(_LANE)
