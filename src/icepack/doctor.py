@@ -52,7 +52,8 @@ def _spark(app: App) -> str:
 
 
 def _state(app: App) -> str:
-    return f"{len(app.history.runs(limit=1)) or 'no'} run on record"
+    newest = app.history.runs(limit=1)
+    return f"last run {newest[0].started_at:%Y-%m-%d %H:%M} UTC" if newest else "no run yet"
 
 
 def _catalog(app: App, name: str) -> str:

@@ -118,6 +118,21 @@ class Lake:
     def iceberg(self) -> Any:
         return self.spark.sparkContext._jvm.org.apache.iceberg
 
+    def java_file(self, table: TableId, path: str) -> Any:
+        """A data file of the current snapshot, as Iceberg's commits take it."""
+        tasks = self.java(table).newScan().planFiles().iterator()
+        while tasks.hasNext():
+            file = tasks.next().file()
+            if file.location() == path:
+                return file
+        raise AssertionError(f"{table} has no file {path}")
+
+    def drop_file(self, table: TableId, path: str) -> Any:
+        """Commits the removal of a data file from the table, and hands it over for adding it again."""
+        file = self.java_file(table, path)
+        self.java(table).newDelete().deleteFile(file).commit()
+        return file
+
     def metadata(self, table: TableId, kind: str) -> list[dict[str, Any]]:
         return [row.asDict(True) for row in self.sql(f"SELECT * FROM {sql.metadata_table(table, kind)}").collect()]
 

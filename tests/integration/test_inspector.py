@@ -163,9 +163,7 @@ def test_dangling_deletes_are_counted_in_every_scope(lake: Lake) -> None:
     equality_delete(lake, table, ["id"], [(2,)], partition="v=a")
     assert lake.status(table).deletes.dangling_files == 0
     (gone,) = [file.path for file in lake.inspector.files(table).files if file.partition.path == "v=a"]
-    removal = lake.java(table).newDelete()
-    removal.deleteFile(gone)
-    removal.commit()
+    lake.drop_file(table, gone)
     lake.append(table, "VALUES (9, 'a')")
     status = check_against_spark(lake, table)
     assert (status.deletes.position.files, status.deletes.equality.files) == (2, 1)

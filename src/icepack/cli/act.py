@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -10,27 +11,27 @@ import click
 from icepack.cli import render, runs
 from icepack.cli.context import application, each_table, format_option
 from icepack.cli.interrupt import stoppable
-from icepack.cli.options import build_action, size
-from icepack.cli.pictures import print_json, say, show_errors
-from icepack.domain.actions import ActionKind, Layout, Strategy, action_to_json
-from icepack.domain.run import RunState
+from icepack.cli.options import given_parameters, size, strategy_type
+from icepack.cli.pictures import print_json, show_errors
+from icepack.domain.actions import ActionKind, Layout
 from icepack.domain.wire import to_json
 from icepack.errors import UsageError
-
-DONE = (RunState.SUCCEEDED,)
+from icepack.service.service import Advice
 
 
 @click.command()
-@click.argument("action", type=click.Choice([kind.value for kind in ActionKind]))
+@click.argument("kind", metavar="ACTION", type=click.Choice(ActionKind, case_sensitive=False))
 @click.argument("pattern", metavar="TABLE")
 @click.option(
-    "--strategy", type=click.Choice([s.value for s in Strategy] + ["time-series", "small-files", "delete-files"])
+    "--strategy",
+    type=strategy_type,
+    help="small_files, delete_files or time_series: which files to look for; else the policy's, or by what is wrong.",
 )
 @click.option("--layout", type=click.Choice([layout.value for layout in Layout]), help="Order of the rewritten rows.")
 @click.option("--columns", help="Sort, z-order or Hilbert columns: a,b or 'a desc nulls last,b'.")
 @click.option("--where", "partition_filter", help='Partition filter: "date >= current_date - 7" (UTC).')
 @click.option("--target-file-size", "target_file_bytes", type=size, help="512MB, 1GB …")
-@click.option("--min-input-files", type=click.IntRange(1))
+@click.option("--min-input-files", type=click.IntRange(1), help="Merge only where there are this many small files.")
 @click.option("--partial-progress", is_flag=True, default=None, help="Commit group by group.")
 @click.option("--rewrite-all", is_flag=True, default=None, help="Every file, not only those worth it.")
 @click.option("--max-cost", "max_cost_dollars", type=float, help="Refuse when the estimate is over this many dollars.")
@@ -45,20 +46,21 @@ DONE = (RunState.SUCCEEDED,)
 @click.option("--dry-run", is_flag=True, help="Show what it would do and stop there.")
 @format_option
 @click.pass_context
-def run(ctx: click.Context, /, action: str, pattern: str, dry_run: bool, output: str, **flags: Any) -> int:
+def run(ctx: click.Context, /, kind: ActionKind, pattern: str, dry_run: bool, output: str, **flags: Any) -> int:
     """Run one action on one table."""
-    wanted = build_action(ActionKind(action), flags, dry_run=dry_run)
-    with application(ctx) as app, stoppable() as cancel:
+    given = given_parameters(kind, flags)
+    with application(ctx) as app:
         table = app.service.table(pattern)
+        action = app.service.prepare(table, kind, given)
         if dry_run:
-            return runs.dry_run(app.service, table, wanted, output)
-        with runs.progress_bar(output) as bar:
-            record = app.service.run(table, wanted, progress=bar.tell(f"{action} {table}"), cancel=cancel)
+            return runs.dry_run(app.service, table, action, output)
+        with stoppable() as cancel, runs.progress_bar(output) as bar:
+            record = app.service.run(table, action, progress=bar.tell(f"{kind} {table}"), cancel=cancel)
         if output == "json":
             print_json({"run": to_json(record)})
         else:
             runs.show_record(record)
-        return _exit_code([record.state])
+        return runs.state_code(record.state)
 
 
 @click.command()
@@ -72,45 +74,34 @@ def maintain(
     ctx: click.Context, patterns: tuple[str, ...], everything: bool, yes: bool, dry_run: bool, output: str
 ) -> int:
     """Do everything that is recommended. On a terminal it shows its plan and asks first."""
-    if not patterns and not everything:
-        raise UsageError("Which tables?", "Name some (globs work), or say --all.")
-    with application(ctx) as app, stoppable() as cancel:
+    if bool(patterns) == everything:
+        raise UsageError("Which tables?", "Name some (globs work), or say --all; not both.")
+    with application(ctx) as app:
         chosen = app.service.tables(() if everything else patterns)
         advice, unreadable = each_table(chosen, app.service.advise)
+        busy = [item for item in advice if item.recommendation.actions]
         if output == "table":
             render.print_recommendations(advice)
             show_errors(unreadable)
-        busy = [item for item in advice if item.recommendation.actions]
-        if dry_run or not busy:
+        if dry_run or not busy or not (yes or _agreed(busy, output)):
             if output == "json":
-                print_json(
-                    {"steps": [], "plan": [_planned(item) for item in busy], "errors": render.errors_json(unreadable)}
-                )
+                print_json(runs.maintenance_json(busy, [], unreadable))
             return 1 if unreadable else 0
-        if sys.stdin.isatty() and output == "table" and not yes:
-            click.confirm("Go ahead?", default=True, abort=True)
-        steps = runs.maintain_with_bar(app.service, busy, cancel, output)
+        with stoppable() as cancel:
+            steps = runs.maintain_with_bar(app.service, busy, cancel, output)
         if output == "json":
-            print_json(runs.steps_json(steps, unreadable))
+            print_json(runs.maintenance_json(busy, steps, unreadable))
         else:
             runs.show_steps(steps)
-        states = [step.record.state for step in steps if step.record] + [
-            RunState.FAILED for step in steps if step.error
-        ]
-        if cancel.is_set():
-            say("Stopped; what is listed above is complete.")
-            return 130
-        return 1 if unreadable else _exit_code(states)
+        return 130 if cancel.is_set() else 1 if unreadable else runs.exit_code(steps)
 
 
-def _planned(item: Any) -> dict[str, Any]:
-    return {
-        "table": str(item.status.table),
-        "actions": [action_to_json(recommended.action) for recommended in item.recommendation.actions],
-    }
-
-
-def _exit_code(states: list[RunState]) -> int:
-    if RunState.CANCELLED in states:
-        return 130
-    return 0 if all(state in DONE for state in states) else 1
+def _agreed(busy: Sequence[Advice], output: str) -> bool:
+    """Asked on a terminal only; what is asked goes to stderr, so that JSON stays one object."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return True
+    count = sum(len(item.recommendation.actions) for item in busy)
+    if click.confirm(f"Run these {count} actions?", default=True, err=True):
+        return True
+    click.echo("Nothing was done.", err=True)
+    return False

@@ -11,7 +11,7 @@ import click
 import yaml
 
 from icepack.cli import render, runs
-from icepack.cli.context import each_table, read_config
+from icepack.cli.context import read_config
 from icepack.cli.interrupt import stoppable
 from icepack.cli.pictures import say
 from icepack.config import CompactionConfig, EmbeddedLake, LoadedConfig
@@ -35,11 +35,11 @@ def demo(ctx: click.Context, folder: str | None, scale: float) -> int:
         announce=lambda text: click.echo(text, err=True),
     )
     try:
+        say(f"Building a sample lake in {lake.folder} …")
+        tables = build_lake(lake, scale=scale, query=lambda: app.engine, now=datetime.now(UTC))
+        if folder:
+            _write_config(app.loaded.config, lake)
         with stoppable() as cancel:
-            say(f"Building a sample lake in {lake.folder} …")
-            tables = build_lake(lake, scale=scale, query=lambda: app.engine, now=datetime.now(UTC))
-            if folder:
-                _write_config(app.loaded.config, lake)
             return _heal(app, tables, cancel, lake if folder else None)
     finally:
         app.close()
@@ -61,9 +61,8 @@ def _write_config(config: CompactionConfig, lake: EmbeddedLake) -> None:
 
 def _heal(app: App, tables: list[TableId], cancel: Event, lake: EmbeddedLake | None) -> int:
     service = app.service
-    before, _ = each_table(tables, service.assess)
-    render.print_health_table(before, title="Before")
-    advice, _ = each_table(tables, service.advise)
+    render.print_health_table([service.assess(table) for table in tables], title="Before")
+    advice = [service.advise(table) for table in tables]
     steps = runs.maintain_with_bar(service, [item for item in advice if item.recommendation.actions], cancel, "table")
     if cancel.is_set():
         say("Stopped; every table is as it was or as it should be.")
@@ -72,7 +71,7 @@ def _heal(app: App, tables: list[TableId], cancel: Event, lake: EmbeddedLake | N
     proofs = [proof for step in steps if step.record for proof in step.record.proofs]
     say(f"{sum(proof.holds for proof in proofs)} of {len(proofs)} proofs hold that no commit changed a row.")
     _what_next(lake)
-    return 1 if any(step.error or (step.record and step.record.state not in runs.MARKS) for step in steps) else 0
+    return runs.exit_code(steps)
 
 
 def _what_next(lake: EmbeddedLake | None) -> None:

@@ -15,7 +15,7 @@ ONE_TABLE = click.argument("pattern", metavar="TABLE")
 
 @click.command()
 @SOME_TABLES
-@click.option("--all", "include_internal", is_flag=True, help="Also tables whose name starts with an underscore.")
+@click.option("--internal", "include_internal", is_flag=True, help="Also tables whose name starts with an underscore.")
 @format_option
 @click.pass_context
 def tables(ctx: click.Context, patterns: tuple[str, ...], include_internal: bool, output: str) -> None:
@@ -77,7 +77,7 @@ def plan(ctx: click.Context, patterns: tuple[str, ...], files: bool, output: str
 @click.argument("pattern", metavar="[TABLE]", required=False)
 @click.option("--action", type=click.Choice([kind.value for kind in ActionKind]), help="Only this action.")
 @click.option("--state", type=click.Choice([state.value for state in RunState]), help="Only runs that ended so.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000))
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="At most this many runs.")
 @format_option
 @click.pass_context
 def history(

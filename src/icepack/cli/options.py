@@ -8,29 +8,9 @@ from typing import Any
 
 import click
 
-from icepack.domain.actions import (
-    Action,
-    ActionKind,
-    Compact,
-    ComputeStats,
-    ExpireSnapshots,
-    Layout,
-    RemoveOrphanFiles,
-    RewriteManifests,
-    RewritePositionDeletes,
-    Strategy,
-)
+from icepack.domain.actions import ACTION_TYPES, ActionKind, Layout, Strategy
 from icepack.domain.units import parse_duration, parse_size
 from icepack.errors import InvalidOption
-
-_ACTIONS: dict[ActionKind, type[Any]] = {
-    ActionKind.COMPACT: Compact,
-    ActionKind.REWRITE_POSITION_DELETES: RewritePositionDeletes,
-    ActionKind.REWRITE_MANIFESTS: RewriteManifests,
-    ActionKind.EXPIRE_SNAPSHOTS: ExpireSnapshots,
-    ActionKind.REMOVE_ORPHAN_FILES: RemoveOrphanFiles,
-    ActionKind.COMPUTE_STATS: ComputeStats,
-}
 
 
 class _Size(click.ParamType[int]):
@@ -43,28 +23,33 @@ class _Size(click.ParamType[int]):
             self.fail(f"{exc}.", param, ctx)
 
 
+class _StrategyName(click.ParamType[Strategy]):
+    name = "strategy"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Strategy:
+        try:
+            return Strategy(value)
+        except ValueError:
+            self.fail(f"'{value}' is none of {', '.join(Strategy)}.", param, ctx)
+
+
 size = _Size()
+strategy_type = _StrategyName()
 
 
-def build_action(kind: ActionKind, flags: Mapping[str, Any], *, dry_run: bool = False) -> Action:
-    """The action with the flags that were given; everything else is filled in by the policy."""
+def given_parameters(kind: ActionKind, flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The action's parameters that were given; what was not is filled in by the policy."""
     given = {name: _read(name, value) for name, value in flags.items() if value not in (None, (), "")}
     if kind is ActionKind.COMPUTE_STATS and "snapshot_ids" in given:
         given["snapshot_id"] = given.pop("snapshot_ids")[0]
-    if kind is ActionKind.REMOVE_ORPHAN_FILES and dry_run:
-        given["dry_run"] = True
-    known = {field.name for field in fields(_ACTIONS[kind])}
-    strange = sorted(set(given) - known)
+    strange = sorted(set(given) - {field.name for field in fields(ACTION_TYPES[kind])})
     if strange:
         raise InvalidOption(f"{kind} has no {_flag_name(strange[0])}.")
-    action: Action = _ACTIONS[kind](**given)
-    return action
+    return given
 
 
 def _read(name: str, value: Any) -> Any:
     match name:
-        case "strategy":
-            return Strategy(value)
         case "layout":
             return Layout(value)
         case "columns":

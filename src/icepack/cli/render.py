@@ -8,7 +8,7 @@ from typing import Any
 from icepack.cli.pictures import console, grid, print_json, row, say, score, short_names, show_errors
 from icepack.domain.health import HealthReport
 from icepack.domain.ports import ExpiryPreview
-from icepack.domain.run import RunRecord, totals
+from icepack.domain.run import RunRecord, RunState, totals
 from icepack.domain.status import PartitionStatus, TableStatus
 from icepack.domain.table import TableId
 from icepack.domain.units import format_duration, format_size
@@ -168,7 +168,7 @@ def _figures(status: TableStatus) -> tuple[str, ...]:
         format_size(status.data.average_bytes),
         f"{status.deletes.files:,}",
         f"{status.snapshots.count:,}",
-        format_size(status.total_bytes),
+        format_size(status.data.bytes),
     )
 
 
@@ -251,7 +251,7 @@ def show_plans(seen: Sequence[TablePlan], failed: Failed, output: str, *, with_f
             {
                 "table": str(item.advice.status.table),
                 "recommendation": to_json(item.advice.recommendation),
-                "compaction": _plan_json(item, with_files),
+                "compaction": plan_json(item, with_files=with_files),
                 "expiry": to_json(item.expiry) if item.expiry else None,
             }
             for item in seen
@@ -263,7 +263,7 @@ def show_plans(seen: Sequence[TablePlan], failed: Failed, output: str, *, with_f
     show_errors(failed)
 
 
-def _plan_json(item: TablePlan, with_files: bool) -> dict[str, Any]:
+def plan_json(item: TablePlan, *, with_files: bool) -> dict[str, Any]:
     plan: dict[str, Any] = to_json(item.compaction)
     if not with_files:
         plan["groups"] = [{key: value for key, value in group.items() if key != "paths"} for group in plan["groups"]]
@@ -271,8 +271,15 @@ def _plan_json(item: TablePlan, with_files: bool) -> dict[str, Any]:
 
 
 def _show_plan(item: TablePlan, with_files: bool) -> None:
-    plan = item.compaction
     print_recommendations([item.advice], title=str(item.advice.status.table))
+    show_compaction(item, with_files=with_files)
+    if item.expiry is not None:
+        show_expiry(item.expiry)
+    say()
+
+
+def show_compaction(item: TablePlan, *, with_files: bool = False) -> None:
+    plan = item.compaction
     if plan.groups:
         say(
             f"Compaction ({plan.strategy}, estimated: Spark's procedure plans again): {plan.files_in:,} files, "
@@ -280,11 +287,10 @@ def _show_plan(item: TablePlan, with_files: bool) -> None:
             f"about {format_duration(plan.cost.duration_seconds)}, ${plan.cost.dollars:.4f}."
         )
         _show_groups(item, with_files)
+    else:
+        say("Compaction: no files to rewrite.")
     for key in plan.skipped_open:
         say(f"Left alone, still open: {key.path}")
-    if item.expiry is not None:
-        show_expiry(item.expiry)
-    say()
 
 
 def show_expiry(gone: ExpiryPreview) -> None:
@@ -344,6 +350,8 @@ def show_history(runs: Sequence[RunRecord], output: str) -> None:
 
 def outcome(run: RunRecord) -> str:
     """One line of what a run did; of what kept it from doing it, where it did not."""
+    if run.state is RunState.RUNNING:
+        return "under way, or cut off before it could say how it ended"
     effect = run.effect
     parts = []
     if effect.files_rewritten:

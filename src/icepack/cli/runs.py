@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from typing import Any
 
@@ -13,7 +14,7 @@ from icepack.cli.pictures import change, console, grid, print_json, row, say, sc
 from icepack.domain.actions import Action, Compact, ExpireSnapshots, RemoveOrphanFiles, action_to_json
 from icepack.domain.ports import Progress, ProgressSink, no_progress
 from icepack.domain.recommendation import RecommendedAction
-from icepack.domain.run import RunRecord, RunState, Totals
+from icepack.domain.run import Proof, RunRecord, RunState, Totals
 from icepack.domain.table import TableId
 from icepack.domain.units import format_duration, format_size
 from icepack.domain.wire import to_json
@@ -143,9 +144,19 @@ def _changes(before: Totals, after: Totals) -> tuple[str, ...]:
     )
 
 
-def steps_json(steps: Sequence[MaintainStep], unreadable: render.Failed) -> dict[str, Any]:
+def maintenance_json(
+    planned: Sequence[Advice], steps: Sequence[MaintainStep], unreadable: render.Failed
+) -> dict[str, Any]:
+    """One shape, whether it ran or not."""
     spans = before_and_after([step.record for step in steps if step.record is not None])
     return {
+        "plan": [
+            {
+                "table": str(item.status.table),
+                "actions": [action_to_json(recommended.action) for recommended in item.recommendation.actions],
+            }
+            for item in planned
+        ],
         "steps": [
             {"table": str(step.table), "run": to_json(step.record) if step.record else None, "error": step.error}
             for step in steps
@@ -158,41 +169,53 @@ def steps_json(steps: Sequence[MaintainStep], unreadable: render.Failed) -> dict
     }
 
 
+def state_code(state: RunState) -> int:
+    return {RunState.SUCCEEDED: 0, RunState.CANCELLED: 130}.get(state, 1)
+
+
+def exit_code(steps: Sequence[MaintainStep]) -> int:
+    codes = [state_code(step.record.state) if step.record else 1 for step in steps]
+    return 130 if 130 in codes else max(codes, default=0)
+
+
 def show_record(record: RunRecord) -> None:
     _show_step(MaintainStep(table=record.table, record=record), short_names([record.table]))
     for proof in record.proofs:
-        verdict = "equal" if proof.holds else "DIFFERENT"
-        say(f"  proof: {proof.method}, {proof.rows_before:,} before and {proof.rows_after:,} after: {verdict}")
+        say(f"  proof: {proof_line(proof)}")
     print_before_after([record])
+
+
+def proof_line(proof: Proof) -> str:
+    verdict = "equal" if proof.holds else "DIFFERENT"
+    return f"{proof.method}, {proof.rows_before:,} before and {proof.rows_after:,} after: {verdict}"
 
 
 def dry_run(service: CompactionService, table: TableId, action: Action, output: str) -> int:
     """What the action would do; only the orphan search needs Spark for that."""
-    if isinstance(action, Compact):
-        plan = service.plan(table, replace(action))
-        render.show_plans([plan], [], output, with_files=False)
-    elif isinstance(action, ExpireSnapshots):
-        preview = service.preview_expiry(table, action)
-        if output == "json":
-            print_json({"table": str(table), "action": action_to_json(action), "expiry": to_json(preview)})
-        else:
-            render.show_expiry(preview)
-    elif isinstance(action, RemoveOrphanFiles):
-        return _dry_orphans(service, table, action, output)
-    elif output == "json":
-        print_json({"table": str(table), "action": action_to_json(action)})
+    match action:
+        case Compact():
+            plan = service.plan(table, action)
+            shown, tell = render.plan_json(plan, with_files=False), partial(render.show_compaction, plan)
+        case ExpireSnapshots():
+            preview = service.preview_expiry(table, action)
+            shown, tell = to_json(preview), partial(render.show_expiry, preview)
+        case RemoveOrphanFiles():
+            record = service.run(table, replace(action, dry_run=True))
+            if record.state is not RunState.SUCCEEDED:
+                show_record(record)
+                return 1
+            shown = record.details or {}
+            tell = partial(_show_orphans, shown)
+        case _:
+            shown, tell = {}, partial(say, f"{action.kind} has nothing to preview; its parameters are exact.")
+    if output == "json":
+        print_json({"table": str(table), "action": action_to_json(action), "preview": shown})
     else:
-        say(f"{action.kind} on {table} with {action_to_json(action)}")
+        tell()
     return 0
 
 
-def _dry_orphans(service: CompactionService, table: TableId, action: RemoveOrphanFiles, output: str) -> int:
-    record = service.run(table, action)
-    found = record.details or {}
-    if output == "json":
-        print_json({"table": str(table), "run": to_json(record)})
-    else:
-        for path in found.get("would_delete", ()):
-            say(path)
-        say(record.message or f"{found.get('would_delete_count', 0):,} orphans would be deleted.")
-    return 0 if record.state is RunState.SUCCEEDED else 1
+def _show_orphans(found: Mapping[str, Any]) -> None:
+    for path in found.get("would_delete", ()):
+        say(path)
+    say(f"{found.get('would_delete_count', 0):,} orphans would be deleted.")

@@ -33,12 +33,18 @@ def config(ctx: click.Context, output: str) -> None:
 
 
 @config.command()
+@format_option
 @click.pass_context
-def check(ctx: click.Context) -> None:
+def check(ctx: click.Context, output: str) -> None:
     """Say whether the configuration is sound; exit code 2 if not."""
+    from icepack.config import catalog_properties
+
     loaded = read_config(ctx)
-    names = ", ".join(loaded.config.catalogs) or "none"
-    say(f"{loaded.source or 'The defaults'}: sound. Catalogs: {names}.")
+    names = list(catalog_properties(loaded.config))
+    if output == "json":
+        print_json({"source": str(loaded.source) if loaded.source else None, "sound": True, "catalogs": names})
+    else:
+        say(f"{loaded.source or 'The defaults'}: sound. Catalogs: {', '.join(names)}.")
 
 
 @click.command()
@@ -68,7 +74,14 @@ def doctor(ctx: click.Context, skip_spark: bool, output: str) -> int:
 
 
 @click.command()
-@click.option("--file", "path", default="icepack.yaml", show_default=True, type=click.Path(dir_okay=False))
+@click.option(
+    "--file",
+    "path",
+    default="icepack.yaml",
+    show_default=True,
+    type=click.Path(dir_okay=False),
+    help="Where to write it.",
+)
 def init(path: str) -> None:
     """Write a starter icepack.yaml, from .pyiceberg.yaml or the environment where there is one."""
     from icepack.config import write_starter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal, TypeAlias
@@ -147,6 +147,15 @@ Action: TypeAlias = Annotated[
 
 _ADAPTER: TypeAdapter[Any] = TypeAdapter(Action)
 
+ACTION_TYPES: dict[ActionKind, type[Any]] = {
+    ActionKind.COMPACT: Compact,
+    ActionKind.REWRITE_POSITION_DELETES: RewritePositionDeletes,
+    ActionKind.REWRITE_MANIFESTS: RewriteManifests,
+    ActionKind.EXPIRE_SNAPSHOTS: ExpireSnapshots,
+    ActionKind.REMOVE_ORPHAN_FILES: RemoveOrphanFiles,
+    ActionKind.COMPUTE_STATS: ComputeStats,
+}
+
 ORPHAN_AGE_FLOOR = timedelta(hours=24)
 
 _COMMITTING = frozenset({ActionKind.COMPACT, ActionKind.REWRITE_POSITION_DELETES, ActionKind.REWRITE_MANIFESTS})
@@ -170,7 +179,3 @@ def action_to_json(action: Action) -> dict[str, Any]:
 def action_from_json(value: Any) -> Action:
     action: Action = _ADAPTER.validate_python(value)
     return action
-
-
-def without_partitions(action: Compact) -> Compact:
-    return replace(action, partitions=())

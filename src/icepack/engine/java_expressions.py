@@ -50,10 +50,13 @@ class JavaExpressions:
                 assert_never(expression)
 
     def partitions(self, selections: Sequence[PartitionSelection]) -> Any | None:
-        """Exactly these partitions; None when one of them cannot be named, so that all are looked at."""
-        if not selections or any(not selection.values for selection in selections):
-            return None
-        return self._any([self._partition(selection) for selection in selections])
+        """These partitions; None, which is all of them, when not one can be named.
+
+        A partition without values (an older, unpartitioned spec) cannot be: Iceberg looks at such files
+        whatever the filter says.
+        """
+        named = [selection for selection in selections if selection.values]
+        return self._any([self._partition(selection) for selection in named]) if named else None
 
     def both(self, left: Any | None, right: Any | None) -> Any | None:
         if left is None or right is None:

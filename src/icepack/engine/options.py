@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from icepack.domain.actions import Compact
+from icepack.domain.actions import Compact, Strategy
 from icepack.errors import InvalidOption
 
 _DIRECTION = re.compile(r"(?is)(?P<column>.+?)(?:\s+(?P<direction>asc|desc))?(?:\s+nulls\s+(?P<nulls>first|last))?\s*$")
@@ -17,7 +17,10 @@ def compaction_options(action: Compact) -> dict[str, str]:
     options: dict[str, str] = {"min-input-files": str(action.min_input_files)}
     if action.target_file_bytes is not None:
         options["target-file-size-bytes"] = str(action.target_file_bytes)
-    if action.small_file_bytes is not None:
+    if action.strategy is Strategy.DELETE_FILES:
+        # Sizes are another strategy's business: only deletes make a file worth rewriting here.
+        options |= {"min-file-size-bytes": "0", "max-file-size-bytes": str(2**63 - 1)}
+    elif action.small_file_bytes is not None:
         options["min-file-size-bytes"] = str(action.small_file_bytes)
     if action.delete_file_threshold is not None:
         options["delete-file-threshold"] = str(action.delete_file_threshold)

@@ -106,7 +106,7 @@ def check_age(older_than: timedelta, overridden: bool) -> None:
 
 
 def check_collection_allowed(properties: Mapping[str, str]) -> None:
-    if properties.get("gc.enabled", "true").lower() == "false":
+    if properties.get("gc.enabled", "true").lower() != "true":
         raise Refused(
             "The table sets gc.enabled to false: its files may belong to another table.",
             "Set gc.enabled to true first, if the table owns them.",

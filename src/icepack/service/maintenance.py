@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -89,7 +88,6 @@ class RunTools:
     locations: Callable[[], Mapping[TableId, Sequence[str]]]
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     clock: Callable[[], datetime] = utc_now
-    sleep: Callable[[float], None] = time.sleep
 
 
 class MaintenanceRunner:
@@ -187,7 +185,7 @@ class _Execution:
                     raise
                 known = found
                 log.info("attempt %d of %s on %s: %s", attempt, self._action.kind, self._table, exc)
-                self._tools.sleep(retry.delay_seconds(attempt))
+                self._cancel.wait(retry.delay_seconds(attempt))
                 attempt += 1
 
     def _attempt(self, attempt: int) -> EngineResult:

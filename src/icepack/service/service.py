@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import inf
 from threading import Event
+from typing import Any
 
 from icepack.domain.actions import Action, ActionKind, Compact, ExpireSnapshots, Strategy
 from icepack.domain.expression import parse_filter
 from icepack.domain.files import PartitionKey
 from icepack.domain.health import HealthReport, assess
+from icepack.domain.parameters import complete
 from icepack.domain.plan.compaction import CompactionPlan, plan_compaction
 from icepack.domain.plan.cost import CostEstimate, CostModel
 from icepack.domain.plan.select import SelectionRules
@@ -117,9 +120,9 @@ class CompactionService:
         named = {pattern for pattern in patterns if not TablePattern.parse(pattern).is_glob}
         return [table for table in found if not is_internal(table) or include_internal or self._is_named(table, named)]
 
-    def table(self, pattern: str) -> TableId:
-        """The one table that a name means."""
-        return self._exact(pattern) or select_tables([pattern], self._discovery.tables())[0]
+    def table(self, pattern: str, catalog: str | None = None) -> TableId:
+        """The one table that a name means, in one catalog or in all."""
+        return self._exact(pattern) or select_tables([pattern], self._discovery.tables(catalog))[0]
 
     def _exact(self, text: str) -> TableId | None:
         """A full name is looked up directly: listing a large catalog takes long."""
@@ -190,9 +193,10 @@ class CompactionService:
             target_file_bytes=action.target_file_bytes or advice.policy.target_file_size,
             small_file_bytes=action.small_file_bytes or advice.policy.small_file_threshold,
             max_files_per_partition=advice.policy.max_files_per_partition,
-            max_delete_ratio=advice.policy.fragment_ratio_threshold,
+            max_delete_ratio=inf if action.delete_file_threshold is None else advice.policy.fragment_ratio_threshold,
             min_input_files=action.min_input_files,
             delete_file_threshold=action.delete_file_threshold or 1,
+            rewrite_all=action.rewrite_all,
         )
         return plan_compaction(
             listing,
@@ -218,28 +222,22 @@ class CompactionService:
         )
         return choose_strategy(situation)
 
+    def prepare(self, table: TableId, kind: ActionKind, given: Mapping[str, Any]) -> Action:
+        """The action with its exact parameters: what was given, and the policy for the rest."""
+        advice = self.advise(table)
+        strategy = self._strategy(advice)
+        return complete(kind, given, advice.status, advice.policy, strategy, self._clock())
+
     def run(
         self, table: TableId, action: Action, *, progress: ProgressSink = no_progress, cancel: Event | None = None
     ) -> RunRecord:
-        """One action by hand, with what it leaves open filled in from the policy."""
+        """One action by hand, refused when its estimate is over what it may cost."""
         estimate: CostEstimate | None = None
         if isinstance(action, Compact):
-            action = self._filled_in(table, action)
             estimate = self.plan(table, action).compaction.cost
             _check_cost(action.max_cost_dollars, estimate)
         return self._runner.run(
             RunRequest(table=table, action=action, estimate=estimate, progress=progress, cancel=cancel)
-        )
-
-    def _filled_in(self, table: TableId, action: Compact) -> Compact:
-        policy = self._policies.policy_for(table, self._inspector.properties(table))
-        target = action.target_file_bytes or policy.target_file_size
-        return replace(
-            action,
-            target_file_bytes=target,
-            small_file_bytes=action.small_file_bytes or min(policy.small_file_threshold, target * 3 // 4),
-            delete_file_threshold=action.delete_file_threshold or _delete_threshold(action),
-            max_cost_dollars=action.max_cost_dollars if action.max_cost_dollars is not None else policy.max_cost,
         )
 
     def maintain(
@@ -287,10 +285,6 @@ class CompactionService:
             cancel=cancel,
         )
         return MaintainStep(table=table, record=self._runner.run(request))
-
-
-def _delete_threshold(action: Compact) -> int | None:
-    return 1 if action.strategy is Strategy.DELETE_FILES else None
 
 
 def _check_cost(limit: float | None, estimate: CostEstimate) -> None:

@@ -38,7 +38,7 @@ from sqlalchemy import (
 from icepack.domain.job import JobEventKind, JobState
 from icepack.store.clock import DatabaseClock
 from icepack.store.lanes import next_job
-from icepack.store.schema import QUEUED, READY, SLEEPING, BigNumber, constant, events, jobs, lanes
+from icepack.store.schema import ONE, QUEUED, READY, SLEEPING, BigNumber, constant, events, jobs, lanes
 from icepack.store.states import moved
 
 MOST_URGENT = -(2**31)
@@ -131,7 +131,7 @@ class Claiming:
     def _choice_alone(self) -> Select[Any]:
         """With nobody else at work, the catalog whose turn it is has a lane that can be taken."""
         rank, turns = self._turns()
-        catalog = select(turns.c.catalog).order_by(turns.c.last_turn, turns.c.catalog).limit(1).scalar_subquery()
+        catalog = select(turns.c.catalog).order_by(turns.c.last_turn, turns.c.catalog).limit(ONE).scalar_subquery()
         lane = _ready_lanes(rank, catalog).subquery("lane")
         return select(
             lane.c.table_name.label("lane"),
@@ -145,7 +145,7 @@ class Claiming:
         rank, turns = self._turns()
         lane = _ready_lanes(rank, turns.c.catalog).with_for_update(skip_locked=True).lateral("lane")
         ordered = select(*lane.c).select_from(turns.join(lane, true()))
-        return ordered.order_by(turns.c.last_turn, turns.c.catalog).limit(1)
+        return ordered.order_by(turns.c.last_turn, turns.c.catalog).limit(ONE)
 
     def _turns(self) -> tuple[ScalarSelect[int], FromClause]:
         """The most urgent rank and, of the catalogs that have it, when each had its last turn."""
@@ -156,7 +156,7 @@ class Claiming:
         following = _next_catalog(rank, lanes.c.catalog > catalogs.c.catalog)
         catalogs = catalogs.union_all(select(following).where(catalogs.c.catalog.is_not(None)))
         last = select(lanes.c.last_claim).where(lanes.c.catalog == catalogs.c.catalog)
-        last_turn = last.order_by(lanes.c.last_claim.desc()).limit(1).correlate(catalogs).scalar_subquery()
+        last_turn = last.order_by(lanes.c.last_claim.desc()).limit(ONE).correlate(catalogs).scalar_subquery()
         turns = select(catalogs.c.catalog, last_turn.label("last_turn")).where(catalogs.c.catalog.is_not(None))
         return rank, turns.order_by("last_turn", "catalog").cte("turns")
 
@@ -170,7 +170,7 @@ class Claiming:
         return logged.returning(events.c.number)
 
     def _held(self, job: _Chosen, fence: ColumnElement[int]) -> Any:
-        others = jobs.c.number != job.number
+        others = jobs.c.number != lanes.c.head_number
         held = (
             update(lanes)
             .where(lanes.c.table_name == job.table_name)
@@ -199,23 +199,24 @@ class Claiming:
                 worker=_WORKER,
                 fence=fence,
                 started_at=self._clock.now(),
-                message="",
+                progress={},
+                message=constant(""),
             )
         )
 
 
 def _top_rank(*conditions: Any) -> ScalarSelect[int]:
     ranks = select(lanes.c.head_rank).where(READY, lanes.c.head_rank > _ABOVE, *conditions)
-    return ranks.order_by(lanes.c.head_rank).limit(1).scalar_subquery()
+    return ranks.order_by(lanes.c.head_rank).limit(ONE).scalar_subquery()
 
 
 def _next_catalog(rank: ScalarSelect[int], *conditions: Any) -> ScalarSelect[str]:
     """One step from catalog to catalog along the index, however many lanes lie between."""
     named = select(lanes.c.catalog).where(READY, lanes.c.head_rank == rank, *conditions)
-    return named.order_by(lanes.c.catalog).limit(1).scalar_subquery()
+    return named.order_by(lanes.c.catalog).limit(ONE).scalar_subquery()
 
 
 def _ready_lanes(rank: ScalarSelect[int], catalog: Any) -> Select[Any]:
     of_turn = select(lanes.c.table_name, lanes.c.head_number, lanes.c.version)
     of_turn = of_turn.where(READY, lanes.c.head_rank == rank, lanes.c.catalog == catalog)
-    return of_turn.order_by(lanes.c.head_number).limit(1)
+    return of_turn.order_by(lanes.c.head_number).limit(ONE)

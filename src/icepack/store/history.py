@@ -106,9 +106,7 @@ def _last_successes(table: TableId) -> Any:
 
 def _last_success(table: TableId, kind: ActionKind) -> Select[Any]:
     return (
-        select(
-            runs.c.action, runs.c.finished_at, runs.c.snapshot_id_after, runs.c.changed_nothing, runs.c.table_uuid
-        )
+        select(runs.c.action, runs.c.finished_at, runs.c.snapshot_id_after, runs.c.changed_nothing, runs.c.table_uuid)
         .where(
             runs.c.table_name == str(table),
             runs.c.state == RunState.SUCCEEDED.value,

@@ -2,23 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, FromClause, ScalarSelect, Update, bindparam, func, null, select, update
+from sqlalchemy import Connection, FromClause, ScalarSelect, Text, Update, bindparam, func, null, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from icepack.domain.table import TableId
-from icepack.store.schema import DUE, WAITING, jobs, lanes
+from icepack.store.schema import DUE, ONE, WAITING, BigNumber, jobs, lanes
 
-NOBODY: dict[str, Any] = {
-    "owner": null(),
-    "fence": null(),
-    "job_number": null(),
-    "purpose": null(),
-    "taken_at": null(),
-    "expires_at": null(),
-}
-"""The lock columns of a lane that is free."""
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Who holds which lane; the fence makes sure that it is still so."""
+
+    lane: str
+    fence: int
+    owner: str
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return {"lane": self.lane, "held_fence": self.fence, "held_by": self.owner}
+
+
+def held_lane() -> Update:
+    """For the holder alone: a stale fence finds no row, and whoever finds none must not go on."""
+    return update(lanes).where(
+        lanes.c.table_name == bindparam("lane", type_=Text),
+        lanes.c.fence == bindparam("held_fence", type_=BigNumber),
+        lanes.c.owner == bindparam("held_by", type_=Text),
+    )
+
+
+FREED = held_lane().values(
+    owner=null(),
+    fence=null(),
+    job_number=null(),
+    purpose=null(),
+    taken_at=null(),
+    expires_at=null(),
+    version=lanes.c.version + 1,
+)
+
+
+def free_lane(connection: Connection, hold: Hold) -> bool:
+    """Lock the lane and end the hold; False, and nothing done, when another has it."""
+    return connection.execute(FREED, hold.values).rowcount == 1
 
 
 def open_lane(connection: Connection, table: TableId) -> None:
@@ -42,7 +71,7 @@ def refresh_lane(connection: Connection, table_name: str) -> None:
 def next_job(lane: FromClause, column: Any, *conditions: Any) -> ScalarSelect[Any]:
     """A column of the job that is first in the lane's queue."""
     ordered = select(column).where(DUE, jobs.c.table_name == lane.c.table_name, *conditions)
-    return ordered.order_by(jobs.c.rank, jobs.c.number).limit(1).correlate(lane).scalar_subquery()
+    return ordered.order_by(jobs.c.rank, jobs.c.number).limit(ONE).correlate(lane).scalar_subquery()
 
 
 def next_wake(lane: FromClause) -> ScalarSelect[Any]:

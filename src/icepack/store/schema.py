@@ -57,6 +57,10 @@ def constant(text: str) -> ColumnElement[str]:
     return literal_column(f"'{text}'", Text)
 
 
+# A bound limit would let a prepared plan expect any number of rows, and sort them.
+ONE = literal_column("1", Integer)
+
+
 def _partial(name: str, *columns: Column[Any], where: ColumnElement[bool], unique: bool = False) -> None:
     Index(name, *columns, unique=unique, postgresql_where=where, sqlite_where=where)
 
@@ -122,7 +126,6 @@ jobs = Table(
     Column("retry_of", Uuid),
     Column("collapsed_into", Uuid),
     Index("uq_jobs_id", "id", unique=True),
-    Index("uq_jobs_idempotency_key", "idempotency_key", unique=True),
     Index("ix_jobs_state_number", "state", "number"),
     Index("ix_jobs_table_number", "table_name", "number"),
     sqlite_autoincrement=True,
@@ -135,6 +138,17 @@ _partial("uq_jobs_queued_once", jobs.c.table_name, jobs.c.digest, where=QUEUED, 
 _partial("ix_jobs_next", jobs.c.table_name, jobs.c.rank, jobs.c.number, where=DUE)
 _partial("ix_jobs_waiting", jobs.c.table_name, jobs.c.waits_until, where=WAITING)
 _partial("ix_jobs_finished", jobs.c.finished_at, where=jobs.c.finished_at.is_not(None))
+
+# Which job answered to an idempotency key; several keys may have collapsed into one job.
+job_keys = Table(
+    "job_keys",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("job_id", Uuid, nullable=False),
+    Column("table_name", Text, nullable=False),
+    Column("digest", Text, nullable=False),
+    Index("ix_job_keys_job", "job_id"),
+)
 
 # One row per table: who holds it, and which of its queued jobs is next. Whoever changes a table's queue or its holder
 # locks the row first; `version` grows with each change, so that one statement can tell that it read what it locked.
@@ -178,9 +192,11 @@ events = Table(
     Column("attempt", Integer, nullable=False),
     Column("message", Text, nullable=False),
     Index("ix_events_job", "job_id", "number"),
-    Index("ix_events_at", "at"),
     sqlite_autoincrement=True,
 )
+
+NO_JOB = events.c.job_id.is_(None)
+_partial("ix_events_without_job", events.c.at, where=NO_JOB)
 
 cache_generations = Table(
     "cache_generations",

@@ -10,8 +10,8 @@ import pytest
 
 from icepack.cli.iceberg_compact import iceberg_compact
 from icepack.cli.main import run_command
-from icepack.cli.options import build_action
-from icepack.domain.actions import ActionKind, Compact, ComputeStats, ExpireSnapshots, Layout, Strategy
+from icepack.cli.options import given_parameters
+from icepack.domain.actions import ActionKind, Layout, Strategy
 from icepack.errors import InvalidOption
 
 from .conftest import Call
@@ -43,8 +43,8 @@ def test_run_compact_dry_run_needs_no_spark(call: Call, lake: Path) -> None:
 
 def test_run_expire_dry_run_counts_what_would_go(call: Call, lake: Path) -> None:
     found = call("run", "expire_snapshots", "orders", "--older-than", "0s", "--dry-run", "--format", "json").json
-    assert len(found["expiry"]["snapshot_ids"]) == 11
-    assert found["expiry"]["data_files"] == 0
+    assert len(found["preview"]["snapshot_ids"]) == 11
+    assert found["preview"]["data_files"] == 0
 
 
 def test_a_cost_over_the_limit_is_refused_with_the_estimate(call: Call, lake: Path) -> None:
@@ -73,26 +73,40 @@ def test_wrong_input_is_a_usage_error_with_a_sentence(
     assert complaint in answer.err
 
 
-def test_flags_become_the_action() -> None:
+def test_flags_become_parameters() -> None:
     flags: dict[str, Any] = {
-        "strategy": "time-series", "layout": "zorder", "columns": "a, b desc", "options": ("rewrite-all=true",),
-        "rewrite_all": None,
+        "strategy": Strategy.TIME_SERIES, "layout": "zorder", "columns": "a, b desc",
+        "options": ("rewrite-all=true",), "rewrite_all": None,
     }  # fmt: skip
-    assert build_action(ActionKind.COMPACT, flags) == Compact(
-        strategy=Strategy.TIME_SERIES,
-        layout=Layout.ZORDER,
-        columns=("a", "b desc"),
-        options={"rewrite-all": "true"},
-    )
-    assert build_action(ActionKind.EXPIRE_SNAPSHOTS, {"older_than": "12h"}) == ExpireSnapshots(
-        older_than=timedelta(hours=12)
-    )
-    assert build_action(ActionKind.COMPUTE_STATS, {"snapshot_ids": (5,)}) == ComputeStats(snapshot_id=5)
+    assert given_parameters(ActionKind.COMPACT, flags) == {
+        "strategy": Strategy.TIME_SERIES,
+        "layout": Layout.ZORDER,
+        "columns": ("a", "b desc"),
+        "options": {"rewrite-all": "true"},
+    }
+    assert given_parameters(ActionKind.EXPIRE_SNAPSHOTS, {"older_than": "12h"}) == {"older_than": timedelta(hours=12)}
+    assert given_parameters(ActionKind.COMPUTE_STATS, {"snapshot_ids": (5,)}) == {"snapshot_id": 5}
 
 
 def test_a_flag_of_another_action_is_refused_by_its_name() -> None:
     with pytest.raises(InvalidOption, match="rewrite_manifests has no --where"):
-        build_action(ActionKind.REWRITE_MANIFESTS, {"partition_filter": "a = 1"})
+        given_parameters(ActionKind.REWRITE_MANIFESTS, {"partition_filter": "a = 1"})
+
+
+def test_what_is_not_given_comes_from_the_policy(call: Call, lake: Path, tmp_path: Path) -> None:
+    config = tmp_path / "icepack.yaml"
+    config.write_text(config.read_text() + "policy:\n  snapshot_retention: 3d\n  min_snapshots_to_keep: 4\n")
+    found = call("run", "expire_snapshots", "orders", "--dry-run", "--format", "json").json["action"]
+    assert (found["older_than"], found["retain_last"]) == ("P3D", 4)
+
+
+def test_rewrite_all_is_in_the_estimate(call: Call, lake: Path) -> None:
+    found = call("run", "compact", "customers", "--rewrite-all", "--dry-run", "--format", "json").json
+    assert found["preview"]["groups"][0]["files"] == 1
+
+
+def test_both_names_and_all_are_refused(call: Call, lake: Path) -> None:
+    assert call("maintain", "orders", "--all").code == 2
 
 
 def test_iceberg_compact_takes_its_catalog_from_the_flags(

@@ -13,8 +13,8 @@ def test_tables_lists_every_table_but_the_internal_ones(call: Call, lake: Path) 
     assert answer.out.split() == ["lake.sales.customers", "lake.sales.orders"]
 
 
-def test_tables_all_lists_the_internal_ones_too(call: Call, lake: Path) -> None:
-    assert "lake.ops._log" in call("tables", "--all").out
+def test_tables_internal_lists_the_internal_ones_too(call: Call, lake: Path) -> None:
+    assert "lake.ops._log" in call("tables", "--internal").out
 
 
 def test_an_internal_table_is_listed_when_it_is_named(call: Call, lake: Path) -> None:

@@ -25,7 +25,6 @@ from icepack.domain.actions import (
     action_to_json,
     commits_snapshot,
     deletes_files,
-    without_partitions,
 )
 from icepack.domain.files import PartitionKey, PartitionValue
 
@@ -140,8 +139,3 @@ def test_a_layout_may_be_spelled_with_dashes_and_capitals(spelling):
 def test_an_unknown_spelling_is_refused(kind):
     with pytest.raises(ValueError, match="random"):
         kind("random")
-
-
-def test_the_same_compaction_can_be_had_for_all_partitions():
-    action = Compact(min_input_files=3, partitions=(PartitionSelection(PartitionKey(0, "p=1"), ()),))
-    assert without_partitions(action) == Compact(min_input_files=3)

@@ -24,6 +24,7 @@ class SelectionRules:
     max_delete_ratio: float = 0.1
     min_input_files: int = 5
     delete_file_threshold: int = 1
+    rewrite_all: bool = False
 
     @property
     def effective_small_bytes(self) -> int:
@@ -94,6 +95,8 @@ def select_files(group: FileGroup, strategy: Strategy, rules: SelectionRules) ->
     Files with deletes are always what `delete_files` wants; the other strategies take them along only
     where deletes weigh on the partition.
     """
+    if rules.rewrite_all:
+        return group.files
     deleted = tuple(file for file in group.files if file.delete_files >= rules.delete_file_threshold)
     if strategy is Strategy.DELETE_FILES:
         return deleted

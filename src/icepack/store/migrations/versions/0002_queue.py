@@ -61,15 +61,21 @@ def _create_jobs() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index("uq_jobs_id", "jobs", ["id"], unique=True)
-    op.create_index("uq_jobs_idempotency_key", "jobs", ["idempotency_key"], unique=True)
     op.create_index("ix_jobs_state_number", "jobs", ["state", "number"])
     op.create_index("ix_jobs_table_number", "jobs", ["table_name", "number"])
     _partial("uq_jobs_queued_once", "jobs", ["table_name", "digest"], "state = 'queued'", unique=True)
     _partial("ix_jobs_next", "jobs", ["table_name", "rank", "number"], "state = 'queued' AND waits_until IS NULL")
-    _partial(
-        "ix_jobs_waiting", "jobs", ["table_name", "waits_until"], "state = 'queued' AND waits_until IS NOT NULL"
-    )
+    _partial("ix_jobs_waiting", "jobs", ["table_name", "waits_until"], "state = 'queued' AND waits_until IS NOT NULL")
     _partial("ix_jobs_finished", "jobs", ["finished_at"], "finished_at IS NOT NULL")
+    op.create_table(
+        "job_keys",
+        sa.Column("key", sa.Text, nullable=False),
+        sa.Column("job_id", sa.Uuid, nullable=False),
+        sa.Column("table_name", sa.Text, nullable=False),
+        sa.Column("digest", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("key", name="pk_job_keys"),
+    )
+    op.create_index("ix_job_keys_job", "job_keys", ["job_id"])
 
 
 def _create_lanes() -> None:
@@ -116,7 +122,7 @@ def _create_events() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index("ix_events_job", "events", ["job_id", "number"])
-    op.create_index("ix_events_at", "events", ["at"])
+    _partial("ix_events_without_job", "events", ["at"], "job_id IS NULL")
 
 
 def _create_cache() -> None:

@@ -1,0 +1,276 @@
+"""The queue in SQLite or PostgreSQL.
+
+Every change of a table's queue begins by locking that table's lane, so that what it then reads stays true until it
+commits; see lanes.py. Only the claim and the finish, which must be fast, do it all in one statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import JSON, ColumnElement, Connection, Engine, Float, bindparam, func, select, update
+
+from icepack.domain.job import (
+    DEFAULT_MAX_ATTEMPTS,
+    Claim,
+    ClaimLost,
+    Job,
+    JobEvent,
+    JobEventKind,
+    JobFilter,
+    JobNotFound,
+    JobOutcome,
+    JobPage,
+    JobProgress,
+    JobRequest,
+    JobState,
+    JobStateConflict,
+    Submission,
+)
+from icepack.domain.queue_ports import JobStore
+from icepack.store.claiming import MOST_URGENT, Claiming
+from icepack.store.clock import DatabaseClock
+from icepack.store.ending import Finishing, Return, Returning
+from icepack.store.faults import plain_faults
+from icepack.store.job_rows import read_job, select_events, select_jobs, to_event, to_job
+from icepack.store.journal import Journal
+from icepack.store.lanes import Hold, free_lane, held_lane, lock_lane, refresh_lane
+from icepack.store.reclaim import Reclaiming
+from icepack.store.schema import constant, events, jobs, lanes
+from icepack.store.states import moved
+from icepack.store.submitting import Submitting
+from icepack.store.text import storable
+from icepack.store.transaction import at_once, reading, writing
+from icepack.store.waking import Waking
+
+WAKE_BATCH = 200
+"""Lanes that one claim wakes in one transaction."""
+SWEEPS = 2
+"""How often a claim looks through all priorities before it believes that everything left is taken."""
+
+
+class SqlJobStore(JobStore):
+    def __init__(self, engine: Engine, clock: DatabaseClock | None = None) -> None:
+        self._engine = engine
+        self._clock = clock or DatabaseClock()
+        journal = Journal(self._clock)
+        self._journal = journal
+        self._claiming = Claiming(self._clock)
+        self._waking = Waking(self._clock)
+        self._submitting = Submitting(self._clock, journal)
+        self._finishing = Finishing(self._clock, journal)
+        self._returning = Returning(self._clock, journal)
+        self._reclaiming = Reclaiming(self._clock, journal)
+        self._beat = _renewal(self._clock)
+        self._cancel = moved(JobState.CANCELLED).values(finished_at=self._clock.now(), message=bindparam("said"))
+
+    def submit(self, request: JobRequest) -> Submission:
+        with plain_faults(self._engine.url), writing(self._engine) as connection:
+            return self._submitting.submit(connection, request)
+
+    def claim(self, worker: str, lease: timedelta) -> Claim | None:
+        values = {"worker": worker, "lease_seconds": lease.total_seconds()}
+        with plain_faults(self._engine.url):
+            row = self._search(values)
+        if row is None:
+            return None
+        job = to_job(row)
+        return Claim(job=job, fence=row["fence"], worker=worker, lease=lease, lease_ends_at=row["lease_ends_at"])
+
+    def heartbeat(self, claim: Claim) -> bool:
+        values = {**_hold(claim).values, "lease_seconds": claim.lease.total_seconds()}
+        with plain_faults(self._engine.url), at_once(self._engine) as connection:
+            found = connection.execute(self._beat, values).one_or_none()
+        if found is None:
+            raise ClaimLost(claim)
+        return found.cancel_requested_at is not None
+
+    def progress(self, claim: Claim, progress: JobProgress) -> None:
+        values = {"job": claim.job_id, "held_fence": claim.fence, "held_by": claim.worker, "done": asdict(progress)}
+        with plain_faults(self._engine.url), at_once(self._engine) as connection:
+            written = connection.execute(_PROGRESS, values).rowcount
+        if not written:
+            raise ClaimLost(claim)
+
+    def finish(self, claim: Claim, outcome: JobOutcome) -> None:
+        with plain_faults(self._engine.url), at_once(self._engine) as connection:
+            done = self._finishing.finish(connection, _hold(claim), claim.job.number, outcome)
+            if not done and not self._is_finished(connection, claim, outcome):
+                raise ClaimLost(claim)
+
+    def fail(self, claim: Claim, message: str, *, retry: bool = True, delay: timedelta = timedelta(0)) -> Job:
+        terms = Return(
+            kind=JobEventKind.RETRIED, message=storable(message), retry=retry, delay_seconds=delay.total_seconds()
+        )
+        return self._give_up(claim, terms)
+
+    def hand_back(self, claim: Claim, message: str = "") -> Job:
+        said = storable(message)
+        return self._give_up(claim, Return(kind=JobEventKind.HANDED_BACK, message=said, costs_attempt=False))
+
+    def cancel(self, job_id: UUID, *, by: str = "") -> Job:
+        with plain_faults(self._engine.url), writing(self._engine) as connection:
+            lock_lane(connection, str(_read(connection, job_id).table))
+            self._cancel_locked(connection, _read(connection, job_id), by)
+            return _read(connection, job_id)
+
+    def retry(self, job_id: UUID, *, requester: str = "") -> Submission:
+        job = self.get(job_id)
+        if not job.state.is_final:
+            raise JobStateConflict(job, "tried again before it has ended")
+        request = JobRequest(
+            table=job.table,
+            action=job.action,
+            priority=job.priority,
+            max_attempts=max(job.max_attempts - job.attempts, DEFAULT_MAX_ATTEMPTS),
+            requester=requester or job.requester,
+            trace_context=job.trace_context,
+            retry_of=job.id,
+        )
+        return self.submit(request)
+
+    def get(self, job_id: UUID) -> Job:
+        with plain_faults(self._engine.url), reading(self._engine) as connection:
+            return _read(connection, job_id)
+
+    def list_jobs(self, wanted: JobFilter | None = None, *, limit: int = 50, before: int | None = None) -> JobPage:
+        statement = select_jobs().where(*_conditions(wanted or JobFilter(), before))
+        statement = statement.order_by(jobs.c.number.desc()).limit(limit + 1)
+        with plain_faults(self._engine.url), reading(self._engine) as connection:
+            rows = connection.execute(statement).all()
+        found = tuple(to_job(row._mapping) for row in rows[:limit])
+        return JobPage(jobs=found, next_before=found[-1].number if len(rows) > limit else None)
+
+    def events(self, job_id: UUID) -> list[JobEvent]:
+        with plain_faults(self._engine.url), reading(self._engine) as connection:
+            rows = connection.execute(select_events().where(events.c.job_id == job_id)).all()
+        return [to_event(row._mapping) for row in rows]
+
+    def counts(self) -> Mapping[JobState, int]:
+        statement = select(jobs.c.state, func.count()).group_by(jobs.c.state)
+        with plain_faults(self._engine.url), reading(self._engine) as connection:
+            found = {JobState(state): count for state, count in connection.execute(statement)}
+        return {state: found.get(state, 0) for state in JobState}
+
+    def reap(self, *, limit: int = 1000) -> list[Job]:
+        reaped: list[Job] = []
+        for _ in range(limit):
+            with plain_faults(self._engine.url), writing(self._engine) as connection:
+                taken = self._reclaiming.take_expired(connection)
+                if taken is None:
+                    break
+                job = read_job(connection, jobs.c.number == taken.job_number)
+            if job is not None:
+                reaped.append(job)
+        return reaped
+
+    def now(self) -> datetime:
+        with plain_faults(self._engine.url), reading(self._engine) as connection:
+            return connection.execute(select(self._clock.now())).scalar_one()
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _search(self, values: dict[str, Any]) -> Mapping[str, Any] | None:
+        """From the most urgent rank down, past ranks whose lanes are all locked, until one is claimed."""
+        wakes_heeded = True
+        for _ in range(SWEEPS):
+            above, seen = MOST_URGENT, False
+            while True:
+                with at_once(self._engine) as connection:
+                    row = self._claiming.claim(connection, {**values, "above": above, "wakes_heeded": wakes_heeded})
+                    if row is not None:
+                        return row
+                    outlook = self._claiming.peek(connection, above)
+                if outlook.wakes and wakes_heeded:
+                    wakes_heeded = self._wake()
+                elif outlook.rank is None:
+                    break
+                else:
+                    above, seen = outlook.rank, True
+            if not seen:
+                return None
+        return None
+
+    def _wake(self) -> bool:
+        """False when others are at it: then there is no sense in waiting for them."""
+        with writing(self._engine) as connection:
+            return self._waking.wake(connection, WAKE_BATCH)
+
+    def _give_up(self, claim: Claim, terms: Return) -> Job:
+        with plain_faults(self._engine.url), writing(self._engine) as connection:
+            if not free_lane(connection, _hold(claim)):
+                raise ClaimLost(claim)
+            self._returning.take_back(connection, claim.job.number, terms, claim.worker)
+            return _read(connection, claim.job_id)
+
+    def _cancel_locked(self, connection: Connection, job: Job, by: str) -> None:
+        if job.state is JobState.QUEUED:
+            said = f"Cancelled by {by}." if by else "Cancelled."
+            connection.execute(self._cancel.where(jobs.c.number == job.number), {"said": storable(said)})
+            self._note(connection, JobEventKind.CANCELLED, job, by)
+            refresh_lane(connection, str(job.table))
+        elif job.state is JobState.RUNNING:
+            if job.cancel_requested_at is None:
+                asked = update(jobs).where(jobs.c.number == job.number)
+                connection.execute(asked.values(cancel_requested_at=self._clock.now()))
+                self._note(connection, JobEventKind.CANCEL_REQUESTED, job, by)
+        elif job.state is not JobState.CANCELLED:
+            raise JobStateConflict(job, "cancelled")
+
+    def _note(self, connection: Connection, kind: JobEventKind, job: Job, actor: str) -> None:
+        row = {"id": job.id, "table_name": str(job.table), "attempts": job.attempts}
+        self._journal.of_job(connection, kind, row, actor)
+
+    def _is_finished(self, connection: Connection, claim: Claim, outcome: JobOutcome) -> bool:
+        """Whether this very claim ended the job this way before, and only the answer was lost."""
+        job = _read(connection, claim.job_id)
+        return (job.fence, job.worker, job.state) == (claim.fence, claim.worker, outcome.state)
+
+
+def _hold(claim: Claim) -> Hold:
+    return Hold(lane=str(claim.table), fence=claim.fence, owner=claim.worker)
+
+
+def _renewal(clock: DatabaseClock) -> Any:
+    asked = select(jobs.c.cancel_requested_at).where(jobs.c.number == lanes.c.job_number).scalar_subquery()
+    renewed = held_lane().values(expires_at=clock.after(bindparam("lease_seconds", type_=Float)))
+    return renewed.returning(asked.label("cancel_requested_at"))
+
+
+_PROGRESS = (
+    update(jobs)
+    .where(
+        jobs.c.id == bindparam("job"),
+        jobs.c.fence == bindparam("held_fence"),
+        jobs.c.worker == bindparam("held_by"),
+        jobs.c.state == constant(JobState.RUNNING.value),
+    )
+    .values(progress=bindparam("done", type_=JSON))
+)
+
+
+def _conditions(wanted: JobFilter, before: int | None) -> list[ColumnElement[bool]]:
+    equal = {
+        jobs.c.table_name: wanted.table,
+        jobs.c.catalog: wanted.catalog,
+        jobs.c.action: wanted.kind,
+        jobs.c.requester: wanted.requester,
+    }
+    conditions = [column == str(value) for column, value in equal.items() if value is not None]
+    if wanted.states:
+        conditions.append(jobs.c.state.in_(sorted(wanted.states)))
+    if before is not None:
+        conditions.append(jobs.c.number < before)
+    return conditions
+
+
+def _read(connection: Connection, job_id: UUID) -> Job:
+    job = read_job(connection, jobs.c.id == job_id)
+    if job is None:
+        raise JobNotFound(job_id)
+    return job

@@ -1,0 +1,94 @@
+"""Actions by hand: what was given wins, the policy fills in the rest."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from icepack.domain.actions import (
+    ActionKind,
+    Compact,
+    ComputeStats,
+    ExpireSnapshots,
+    RemoveOrphanFiles,
+    RewritePositionDeletes,
+    Strategy,
+)
+from icepack.domain.parameters import complete
+from icepack.domain.policy import Policy
+from icepack.domain.units import MIB
+
+from .factories import DAY, NOW, partition, status
+
+POLICY = Policy(
+    snapshot_retention=timedelta(days=3),
+    min_snapshots_to_keep=4,
+    orphan_retention=timedelta(days=9),
+    max_orphan_files=7,
+    max_orphan_share=0.2,
+    min_input_files=3,
+    partition_filter="region = 'eu'",
+    max_cost=1.5,
+)
+
+
+def test_expiry_takes_its_retention_from_the_policy() -> None:
+    action = complete(ActionKind.EXPIRE_SNAPSHOTS, {}, status(), POLICY, Strategy.SMALL_FILES, NOW)
+    assert action == ExpireSnapshots(older_than=timedelta(days=3), retain_last=4)
+
+
+def test_what_is_given_beats_the_policy() -> None:
+    given = {"older_than": timedelta(hours=1)}
+    action = complete(ActionKind.EXPIRE_SNAPSHOTS, given, status(), POLICY, Strategy.SMALL_FILES, NOW)
+    assert action == ExpireSnapshots(older_than=timedelta(hours=1), retain_last=4)
+
+
+def test_the_orphan_search_takes_age_and_caps_from_the_policy() -> None:
+    action = complete(ActionKind.REMOVE_ORPHAN_FILES, {}, status(), POLICY, Strategy.SMALL_FILES, NOW)
+    assert action == RemoveOrphanFiles(older_than=timedelta(days=9), max_files=7, max_share=0.2)
+
+
+def test_position_deletes_honour_the_partition_filter() -> None:
+    action = complete(ActionKind.REWRITE_POSITION_DELETES, {}, status(), POLICY, Strategy.SMALL_FILES, NOW)
+    assert action == RewritePositionDeletes(partition_filter="region = 'eu'")
+
+
+def test_an_action_without_policy_settings_is_as_it_was_given() -> None:
+    given = {"columns": ("a",)}
+    action = complete(ActionKind.COMPUTE_STATS, given, status(), POLICY, Strategy.SMALL_FILES, NOW)
+    assert action == ComputeStats(columns=("a",))
+
+
+def test_compaction_takes_thresholds_filter_and_cost_from_the_policy() -> None:
+    action = complete(ActionKind.COMPACT, {}, status(), POLICY, Strategy.SMALL_FILES, NOW)
+    assert isinstance(action, Compact)
+    assert (action.min_input_files, action.partition_filter, action.max_cost_dollars) == (3, "region = 'eu'", 1.5)
+    assert action.delete_file_threshold is None
+
+
+def test_a_file_is_never_small_above_three_quarters_of_the_given_target() -> None:
+    given = {"target_file_bytes": 4 * MIB}
+    action = complete(ActionKind.COMPACT, given, status(), POLICY, Strategy.SMALL_FILES, NOW)
+    assert isinstance(action, Compact)
+    assert action.small_file_bytes == 3 * MIB
+
+
+def test_the_delete_files_strategy_asks_for_one_delete_file() -> None:
+    given = {"strategy": Strategy.DELETE_FILES}
+    action = complete(ActionKind.COMPACT, given, status(), POLICY, Strategy.SMALL_FILES, NOW)
+    assert isinstance(action, Compact)
+    assert action.delete_file_threshold == 1
+
+
+def test_time_series_leaves_open_partitions_alone() -> None:
+    closed, open_ = partition(path="d=1", ends_at=NOW - DAY), partition(path="d=2", ends_at=NOW + DAY)
+    table = status(closed, open_)
+    action = complete(ActionKind.COMPACT, {}, table, POLICY, Strategy.TIME_SERIES, NOW)
+    assert isinstance(action, Compact)
+    assert [selection.key for selection in action.partitions] == [closed.key]
+
+
+def test_time_series_with_only_closed_partitions_names_none() -> None:
+    table = status(partition(path="d=1", ends_at=NOW - DAY))
+    action = complete(ActionKind.COMPACT, {}, table, POLICY, Strategy.TIME_SERIES, NOW)
+    assert isinstance(action, Compact)
+    assert action.partitions == ()
