@@ -50,12 +50,12 @@ class Scene:
 
 
 def streaming_appends(scene: Scene, name: str, dice: Dice) -> None:
-    """A micro-batch an hour, each with a file per country."""
+    """A micro-batch every two hours, each with two files per country."""
     size = scene.rows(400)
     first = count(1, size)
     commits = [
-        (end, [rows.page_views(dice, size, next(first), country, start, end) for country in rows.COUNTRIES])
-        for start, end in pairwise(scene.times(50 * HOUR, 5 * MINUTE, 51))
+        (end, [rows.page_views(dice, size, next(first), country, start, end) for country in rows.COUNTRIES * 2])
+        for start, end in pairwise(scene.times(50 * HOUR, 5 * MINUTE, 26))
     ]
     scene.appended(name, commits, partitioning=Partitioning("country", IdentityTransform())).register()
 
@@ -86,15 +86,15 @@ def long_history(scene: Scene, name: str, dice: Dice) -> None:
     history.register()
 
 
-def daily_loads(scene: Scene, name: str, dice: Dice) -> None:
-    """One file and one manifest a day; snapshots are expired, manifests were never merged."""
+def single_file_loads(scene: Scene, name: str, dice: Dice) -> None:
+    """A file from one branch office a day; snapshots are expired, manifests were never merged."""
     size = scene.rows(1500)
-    commits = []
-    for number, at in enumerate(scene.times(120 * DAY, HOUR, 120)):
-        day = _midnight(at) - DAY
-        commits.append((at, [rows.payments(dice, size, 1 + number * size, day, day + DAY)]))
-    by_day = Partitioning("paid_at", DayTransform(), "paid_day")
-    scene.appended(name, commits, partitioning=by_day, kept_from=scene.now - 6 * DAY).register()
+    commits = [
+        (at, [rows.payments(dice, size, 1 + number * size, f"office-{number % 30 + 1:02}", at - 30 * DAY, at)])
+        for number, at in enumerate(scene.times(120 * DAY, HOUR, 120))
+    ]
+    by_office = Partitioning("office", IdentityTransform())
+    scene.appended(name, commits, partitioning=by_office, kept_from=scene.now - 6 * DAY).register()
 
 
 def failed_writes(scene: Scene, name: str, dice: Dice) -> None:
@@ -116,17 +116,15 @@ def failed_writes(scene: Scene, name: str, dice: Dice) -> None:
 
 def recent_days(scene: Scene, name: str, dice: Dice) -> None:
     """Compacted every night until a few days ago; the days since then are full of small files."""
-    today = _midnight(scene.now)
     last_closed = _midnight(scene.now - Policy().open_partition_grace) - DAY
     bad = [last_closed - number * DAY for number in (2, 1, 0)]
-    good = [day for day in (today - number * DAY for number in range(30, 0, -1)) if day not in bad]
-    commits = [(bad[0] - HOUR, [rows.sensor_readings(dice, scene.rows(20_000), day, day + DAY) for day in good])]
+    good = [bad[0] - number * DAY for number in range(27, 0, -1)]
+    commits = [(bad[0], [rows.sensor_readings(dice, scene.rows(20_000), day, day + DAY) for day in good])]
     small = scene.rows(400)
     for day in bad:
-        for start in (day, day + DAY / 2):
-            end = start + DAY / 2
+        for start, end in pairwise([day, day + DAY / 2, day + DAY]):
             commits.append((end, [rows.sensor_readings(dice, small, start, end) for _ in range(20)]))
-    commits.append((scene.now, [rows.sensor_readings(dice, small, today, scene.now) for _ in range(8)]))
+    commits.append((scene.now, [rows.sensor_readings(dice, small, _midnight(scene.now), scene.now) for _ in range(8)]))
     scene.appended(name, commits, partitioning=Partitioning("read_at", DayTransform(), "read_day")).register()
 
 

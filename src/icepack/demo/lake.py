@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from pathlib import Path
 
 from pyiceberg.catalog import load_catalog
 
@@ -56,15 +57,18 @@ def build_lake(
 
 
 def _make_room(lake: EmbeddedLake) -> None:
-    """An empty folder that is marked as a demo lake; only what bears the mark is ever removed."""
+    """An empty folder that is marked as a demo lake; only what bears the mark is ever emptied."""
     folder = lake.folder
-    if (folder / MARKER).is_file():
-        _refuse_foreign_tables(lake)
-        shutil.rmtree(folder)
-    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} holds something that is not a demo lake.", _ELSEWHERE)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARKER).write_text(_MARKER_TEXT)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if (folder / MARKER).is_file():
+            _refuse_foreign_tables(lake)
+            _empty(folder)
+        elif any(folder.iterdir()):
+            raise UsageError(f"{folder} holds something that is not a demo lake.", _ELSEWHERE)
+        (folder / MARKER).write_text(_MARKER_TEXT)
+    except OSError as exc:
+        raise UsageError(f"{folder} cannot hold the demo lake: {exc.strerror}.", _ELSEWHERE) from exc
 
 
 def _refuse_foreign_tables(lake: EmbeddedLake) -> None:
@@ -75,3 +79,12 @@ def _refuse_foreign_tables(lake: EmbeddedLake) -> None:
     foreign = [table.short for table in found if table not in {demo.id for demo in TABLES}]
     if foreign:
         raise UsageError(f"The demo lake in {lake.folder} also holds {', '.join(foreign)}.", _ELSEWHERE)
+
+
+def _empty(folder: Path) -> None:
+    """The mark stays until the end, so that an interrupted removal can be taken up again."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != MARKER:
+            entry.unlink()

@@ -44,7 +44,7 @@ class Dice:
 
     def moments(self, count: int, start: datetime, end: datetime) -> pa.Array:
         """Points in time from `start` up to but not including `end`."""
-        micros = self.numbers(count, int(start.timestamp() * 1e6), max(int(end.timestamp() * 1e6), 1))
+        micros = self.numbers(count, int(start.timestamp() * 1e6), int(end.timestamp() * 1e6))
         return pc.cast(micros, pa.timestamp("us", "UTC"))
 
 
@@ -95,11 +95,12 @@ def customers(dice: Dice, count: int) -> pa.Table:
     )
 
 
-def payments(dice: Dice, count: int, first: int, start: datetime, end: datetime) -> pa.Table:
+def payments(dice: Dice, count: int, first: int, office: str, start: datetime, end: datetime) -> pa.Table:
     return pa.table(
         {
             "payment_id": _ids(first, count),
             "paid_at": dice.moments(count, start, end),
+            "office": _always(office, count),
             "currency": dice.picks(count, _CURRENCIES),
             "method": dice.picks(count, _METHODS),
             "amount": dice.amounts(count, 1, 2_000),

@@ -49,7 +49,7 @@ TABLES = (
     ),
     DemoTable("web.page_views", "hundreds of small files from streaming appends", ailments.streaming_appends),
     DemoTable("crm.customers", "a long snapshot history, with a branch and a tag", ailments.long_history),
-    DemoTable("finance.payments", "a fragmented manifest list", ailments.daily_loads),
+    DemoTable("finance.payments", "a fragmented manifest list", ailments.single_file_loads),
     DemoTable("shop.shipments", "orphan files that failed writes left behind", ailments.failed_writes),
     DemoTable("iot.sensor_readings", "small files, but only in its recent days", ailments.recent_days),
     DemoTable("shop.products", "none, it is healthy", ailments.well_kept),

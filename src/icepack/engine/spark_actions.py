@@ -54,7 +54,8 @@ class SparkSessionEngine:
     def roll_back(self, table: TableId, snapshot_id: int, parent_id: int) -> bool:
         try:
             with java_faults(f"Taking back snapshot {snapshot_id} of {table}"):
-                return roll_back(self._sessions.spark, load_table(self._sessions.spark, table), snapshot_id, parent_id)
+                spark = self._sessions.spark
+                return roll_back(spark, load_table(spark, self._as_spark_says(table)), snapshot_id, parent_id)
         except CommitConflict:
             return False
 

@@ -87,7 +87,7 @@ class Claiming:
         self.at_once = self._whole_claim()
         self._choose = self._choice_alone()
         self._log = self._logged(_READ)
-        self._hold = self._held(_READ, _FENCE)
+        self._hold = self._held(_READ, _FENCE).returning(lanes.c.expires_at)
         self._start = self._started(_READ, _FENCE).returning(*jobs.c)
 
     def peek(self, connection: Connection, above: int) -> Outlook:
@@ -124,8 +124,10 @@ class Claiming:
         )
         job = _Chosen(chosen.c.table_name, chosen.c.number, chosen.c.id, chosen.c.attempt)
         logged = self._logged(job).cte("logged")
-        held = self._held(job, logged.c.number).cte("held")
-        started = self._started(job, logged.c.number).where(held.c.table_name == jobs.c.table_name)
+        of_job = logged.c.job_id == chosen.c.id
+        held = self._held(job, logged.c.number).where(of_job)
+        held = held.returning(lanes.c.expires_at.label("lease_ends_at"), lanes.c.table_name).cte("held")
+        started = self._started(job, logged.c.number).where(of_job, held.c.table_name == jobs.c.table_name)
         return started.returning(*jobs.c, held.c.lease_ends_at)
 
     def _choice_alone(self) -> Select[Any]:
@@ -167,11 +169,11 @@ class Claiming:
         )
         columns = ["job_id", "table_name", "at", "kind", "actor", "attempt", "message"]
         logged: Insert = insert(events).from_select(columns, entry)
-        return logged.returning(events.c.number)
+        return logged.returning(events.c.number, events.c.job_id)
 
-    def _held(self, job: _Chosen, fence: ColumnElement[int]) -> Any:
+    def _held(self, job: _Chosen, fence: ColumnElement[int]) -> Update:
         others = jobs.c.number != lanes.c.head_number
-        held = (
+        return (
             update(lanes)
             .where(lanes.c.table_name == job.table_name)
             .values(
@@ -187,7 +189,6 @@ class Claiming:
                 version=lanes.c.version + 1,
             )
         )
-        return held.returning(lanes.c.expires_at.label("lease_ends_at"), lanes.c.table_name)
 
     def _started(self, job: _Chosen, fence: ColumnElement[int]) -> Update:
         """Attempts are counted here and not at the end: a worker that dies must still use one up."""
