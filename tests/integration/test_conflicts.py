@@ -16,7 +16,7 @@ from icepack.domain.ports import EngineResult, RunContext
 from icepack.domain.run import CommitFacts, RunState
 from icepack.domain.table import TableId
 from icepack.engine import spark_actions
-from icepack.errors import CommitStateUnknown, EngineFault
+from icepack.errors import CommitConflict, CommitStateUnknown, EngineFault
 from icepack.service.maintenance import RetryPolicy
 
 from .lakes import Lake
@@ -38,6 +38,18 @@ class Meddler:
             return stamp(java_action, context)
 
         monkeypatch.setattr(spark_actions, "_stamp", meddle)
+
+
+class Waits(threading.Event):
+    """Never set; remembers how long it was waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float | None] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout)
+        return False
 
 
 @pytest.fixture
@@ -101,12 +113,12 @@ class TestOtherWritersWin:
     ) -> None:
         ids = iter(range(12))
         meddler = Meddler(monkeypatch, lambda: lake.sql(f"DELETE FROM {table} WHERE id = {next(ids)}"), times=9)
-        tools = lake.with_tools(retry=RetryPolicy(max_attempts=3), sleep=(slept := []).append)
-        record = lake.run(table, ALL, tools=tools)
+        waits = Waits()
+        record = lake.run(table, ALL, tools=lake.with_tools(retry=RetryPolicy(max_attempts=3)), cancel=waits)
         assert (record.state, record.attempts, meddler.done) == (RunState.FAILED, 3, 3)
         assert "another writer" in record.message
         assert "\n" not in record.message
-        assert slept == [0.2, 0.4]
+        assert waits.seconds == [0.2, 0.4]
         assert len(lake.main(table)) == 9
 
     def test_manifests_that_were_merged_meanwhile(self, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,8 +155,7 @@ class TestOtherWritersInBetween:
         record = lake.run(table, ALL)
         assert (record.state, record.attempts) == (RunState.SUCCEEDED, 1), record.message
         (proof,) = record.proofs
-        rows = 12 if deletes else 12
-        assert (proof.method, proof.rows_before) == (("counted rows", rows) if deletes else ("records", rows))
+        assert (proof.method, proof.rows_before) == ("counted rows" if deletes else "records", 12)
         assert "(100, 'late')" in lake.main(table)
         assert len(lake.main(table)) == (12 if deletes else 13)
         assert record.effect.files_rewritten == 3, "the other writer's file is none of ours"
@@ -236,7 +247,7 @@ class TestLostAnswers:
                 if context.stamp.attempt != 2:
                     result = super().run(table, action, context)
                 if context.stamp.attempt < 3:
-                    raise (CommitStateUnknown if context.stamp.attempt == 2 else _conflict())("Lost.")
+                    raise (CommitStateUnknown if context.stamp.attempt == 2 else CommitConflict)("Lost.")
                 return result
 
         record = lake.run(table, ALL, tools=lake.with_tools(engine=Twice(lake)))
@@ -254,12 +265,6 @@ class TestLostAnswers:
         record = lake.run(table, ALL, tools=lake.with_tools(engine=Late(lake)))
         assert (record.state, len(record.commits), len(record.proofs)) == (RunState.FAILED, 1, 1)
         assert str(failure) in record.message
-
-
-def _conflict() -> type[Exception]:
-    from icepack.errors import CommitConflict
-
-    return CommitConflict
 
 
 class Miscounting(Engine):

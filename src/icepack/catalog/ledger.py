@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 JOB_ID_PROPERTY = "icepack.job-id"
+ATTEMPT_PROPERTY = "icepack.attempt"
 
 
 class SnapshotLedger:
@@ -59,6 +60,7 @@ class SnapshotLedger:
             live_records_before=_sum(_data(before), "records"),
             live_records_after=_sum(_data(kept), "records"),
             parent_known=parent is not None,
+            attempt=_attempt_of(snapshot),
         )
 
     def _entries(self, loaded: Table, snapshot: Snapshot) -> pa.Table:
@@ -67,6 +69,11 @@ class SnapshotLedger:
 
 def _job_of(snapshot: Snapshot) -> str | None:
     return snapshot.summary.additional_properties.get(JOB_ID_PROPERTY) if snapshot.summary else None
+
+
+def _attempt_of(snapshot: Snapshot) -> int:
+    said = snapshot.summary.additional_properties.get(ATTEMPT_PROPERTY, "") if snapshot.summary else ""
+    return int(said) if said.isdecimal() else 0
 
 
 def _by_status(entries: pa.Table, status: int) -> pa.Table:

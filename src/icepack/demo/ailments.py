@@ -51,25 +51,23 @@ class Scene:
 
 def streaming_appends(scene: Scene, name: str, dice: Dice) -> None:
     """A micro-batch every two hours, each with two files per country."""
-    size = scene.rows(400)
-    first = count(1, size)
-    commits = [
-        (end, [rows.page_views(dice, size, next(first), country, start, end) for country in rows.COUNTRIES * 2])
-        for start, end in pairwise(scene.times(50 * HOUR, 5 * MINUTE, 26))
-    ]
+    times = scene.times(50 * HOUR, 5 * MINUTE, 26)
+    commits = _loads(rows.page_views, dice, scene.rows(400), rows.COUNTRIES * 2, times)
     scene.appended(name, commits, partitioning=Partitioning("country", IdentityTransform())).register()
 
 
-def orders(scene: Scene, name: str, dice: Dice) -> None:
-    """Two days of orders; Spark updates them afterwards."""
-    size = scene.rows(4000)
-    first = count(1, size)
-    commits = [
-        (end, [rows.orders(dice, size, next(first), region, start, end) for region in rows.REGIONS])
-        for start, end in pairwise(scene.times(3 * DAY, DAY, 3))
-    ]
+def merge_on_read_updates(scene: Scene, name: str, dice: Dice) -> None:
+    """Two days of orders, as they were before Spark updated them."""
+    commits = _loads(rows.orders, dice, scene.rows(4000), rows.REGIONS, scene.times(3 * DAY, DAY, 3))
     by_region = Partitioning("region", IdentityTransform())
     scene.appended(name, commits, partitioning=by_region, properties=MERGE_ON_READ).register()
+
+
+def merge_on_read_deletes(scene: Scene, name: str, dice: Dice) -> None:
+    """Three days of sessions, as they were before Spark raised the table to version 3 and deleted some."""
+    commits = _loads(rows.sessions, dice, scene.rows(3000), rows.PLATFORMS, scene.times(4 * DAY, DAY, 4))
+    by_platform = Partitioning("platform", IdentityTransform())
+    scene.appended(name, commits, partitioning=by_platform, properties=MERGE_ON_READ).register()
 
 
 def long_history(scene: Scene, name: str, dice: Dice) -> None:
@@ -99,12 +97,7 @@ def single_file_loads(scene: Scene, name: str, dice: Dice) -> None:
 
 def failed_writes(scene: Scene, name: str, dice: Dice) -> None:
     """Jobs that died before their commit left files behind that no snapshot knows."""
-    size = scene.rows(2000)
-    first = count(1, size)
-    commits = [
-        (end, [rows.shipments(dice, size, next(first), carrier, start, end) for carrier in rows.CARRIERS])
-        for start, end in pairwise(scene.times(6 * DAY, HOUR, 5))
-    ]
+    commits = _loads(rows.shipments, dice, scene.rows(2000), rows.CARRIERS, scene.times(6 * DAY, HOUR, 5))
     history = scene.appended(name, commits, partitioning=Partitioning("carrier", IdentityTransform()))
     history.register()
     written = sorted(history.folder.glob("data/*/*.parquet"))
@@ -128,25 +121,24 @@ def recent_days(scene: Scene, name: str, dice: Dice) -> None:
     scene.appended(name, commits, partitioning=Partitioning("read_at", DayTransform(), "read_day")).register()
 
 
-def _midnight(moment: datetime) -> datetime:
-    return datetime.combine(moment.astimezone(UTC), time(), UTC)
-
-
 def well_kept(scene: Scene, name: str, dice: Dice) -> None:
+    """A large file now and then."""
     size = scene.rows(5000)
-    commits = [
-        (at, [rows.products(dice, size, 1 + number * size)]) for number, at in enumerate(scene.times(5 * DAY, HOUR, 3))
-    ]
+    times = scene.times(5 * DAY, HOUR, 3)
+    commits = [(at, [rows.products(dice, size, 1 + number * size)]) for number, at in enumerate(times)]
     scene.appended(name, commits).register()
 
 
-def sessions(scene: Scene, name: str, dice: Dice) -> None:
-    """Three days of sessions; Spark raises the table to version 3 and forgets some visitors."""
-    size = scene.rows(3000)
+def _loads(
+    make: rows.Make, dice: Dice, size: int, partitions: Sequence[str], times: Sequence[datetime]
+) -> list[Commit]:
+    """A commit at each time but the first, with a file for each partition and what happened since the time before."""
     first = count(1, size)
-    commits = [
-        (end, [rows.sessions(dice, size, next(first), platform, start, end) for platform in rows.PLATFORMS])
-        for start, end in pairwise(scene.times(4 * DAY, DAY, 4))
+    return [
+        (end, [make(dice, size, next(first), partition, start, end) for partition in partitions])
+        for start, end in pairwise(times)
     ]
-    by_platform = Partitioning("platform", IdentityTransform())
-    scene.appended(name, commits, partitioning=by_platform, properties=MERGE_ON_READ).register()
+
+
+def _midnight(moment: datetime) -> datetime:
+    return datetime.combine(moment.astimezone(UTC), time(), UTC)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import pyarrow as pa
@@ -46,6 +46,10 @@ class Dice:
         """Points in time from `start` up to but not including `end`."""
         micros = self.numbers(count, int(start.timestamp() * 1e6), int(end.timestamp() * 1e6))
         return pc.cast(micros, pa.timestamp("us", "UTC"))
+
+
+Make = Callable[[Dice, int, int, str, datetime, datetime], pa.Table]
+"""Makes so many rows of one partition and one span of time, with ids from the first one on."""
 
 
 def _ids(first: int, count: int) -> pa.Array:

@@ -32,7 +32,7 @@ TABLES = (
     DemoTable(
         "shop.orders",
         "position deletes from merge-on-read updates",
-        ailments.orders,
+        ailments.merge_on_read_updates,
         (
             "UPDATE lake.shop.orders SET status = 'delivered' WHERE status = 'shipped' AND order_id % 2 = 0",
             "DELETE FROM lake.shop.orders WHERE status = 'placed' AND order_id % 3 = 0",
@@ -41,7 +41,7 @@ TABLES = (
     DemoTable(
         "app.sessions",
         "deletion vectors from merge-on-read deletes",
-        ailments.sessions,
+        ailments.merge_on_read_deletes,
         (
             "ALTER TABLE lake.app.sessions SET TBLPROPERTIES ('format-version' = '3')",
             "DELETE FROM lake.app.sessions WHERE visitor % 9 = 0",

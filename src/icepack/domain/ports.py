@@ -16,6 +16,7 @@ from icepack.domain.recommendation import PastRun
 from icepack.domain.run import CommitFacts, RunRecord, RunState, Stamp
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
+from icepack.errors import Cancelled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,10 @@ def no_progress(_: Progress) -> None:
     """For callers that do not watch."""
 
 
+def unquestioned() -> None:
+    """For work that needs nobody's leave."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineResult:
     """What the engine itself claims, kept beside what the snapshots show."""
@@ -112,6 +117,14 @@ class RunContext:
     """Locations of all other tables, by location, with the table's name for the message."""
     progress: ProgressSink = no_progress
     cancel: Event = field(default_factory=Event)
+    still_mine: Callable[[], None] = unquestioned
+    """Raises Cancelled when the right to work on the table is lost."""
+
+    def check(self) -> None:
+        """Asked just before the table or its files are touched; raises Cancelled when it is time to stop."""
+        if self.cancel.is_set():
+            raise Cancelled("Stopped before anything was committed.")
+        self.still_mine()
 
 
 class ActionEngine(Protocol):

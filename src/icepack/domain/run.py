@@ -29,11 +29,15 @@ class Stamp:
 
     job_id: UUID
     attempt: int = 1
+    """The job's; a run by hand, which has no job, counts its own."""
+    batch: int = 1
+    """Grows with each time that an attempt is planned anew."""
 
     def properties(self, version: str) -> dict[str, str]:
         return {
             "icepack.job-id": str(self.job_id),
             "icepack.attempt": str(self.attempt),
+            "icepack.batch": str(self.batch),
             "icepack.version": version,
         }
 
@@ -92,6 +96,8 @@ class CommitFacts:
     live_records_after: int
     parent_known: bool = True
     """False when the parent has expired meanwhile, so that there is nothing to compare with."""
+    attempt: int = 0
+    """As its stamp says; 0 where it does not."""
 
     @property
     def touches_files(self) -> bool:
@@ -149,6 +155,8 @@ class RunRecord:
     finished_at: datetime | None = None
     attempts: int = 1
     message: str = ""
+    retryable: bool = False
+    """Whether the same again, later, may succeed."""
     before: Totals | None = None
     after: Totals | None = None
     effect: RealisedEffect = RealisedEffect()

@@ -46,6 +46,7 @@ def remove_orphan_files(
     check_caps(len(orphans), _referenced(spark, table_id), action)
     if context.cancel.is_set():
         raise Cancelled("Stopped before any file was deleted.")
+    context.still_mine()
     deletion = delete(spark, table, orphans)
     return EngineResult(
         files_deleted=deletion.files,

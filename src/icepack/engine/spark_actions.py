@@ -20,6 +20,7 @@ from icepack.domain.actions import (
 from icepack.domain.ports import EngineResult, RunContext
 from icepack.domain.table import TableId
 from icepack.engine import sql
+from icepack.engine.columns import check_sayable, sayable_statistics_columns
 from icepack.engine.java_errors import java_faults
 from icepack.engine.java_expressions import JavaExpressions
 from icepack.engine.options import compaction_options, flag, sort_column, take_known
@@ -72,7 +73,10 @@ class SparkSessionEngine:
     def _run(self, table_id: TableId, action: Action, context: RunContext) -> EngineResult:
         with java_faults(f"{action.kind} on {table_id}"):
             spark = activated(self._sessions.spark)
+            if context.cancel.is_set():
+                raise Cancelled("Stopped before it began.")
             table = load_table(spark, table_id)
+            context.check()
             match action:
                 case Compact():
                     return compact(spark, table, action, context)
@@ -160,16 +164,17 @@ def _with_layout(spark: SparkSession, table: Any, java_action: Any, action: Comp
         case Layout.SORT:
             return java_action.sort(_sort_order(spark, table, action.columns)) if action.columns else java_action.sort()
         case Layout.ZORDER:
-            return java_action.zOrder(_names(spark, action))
+            return java_action.zOrder(_names(spark, table, action))
         case Layout.HILBERT:
-            return java_action.hilbert(_names(spark, action))
+            return java_action.hilbert(_names(spark, table, action))
         case _:
             assert_never(action.layout)
 
 
-def _names(spark: SparkSession, action: Compact) -> Any:
+def _names(spark: SparkSession, table: Any, action: Compact) -> Any:
     if not action.columns:
         raise InvalidOption(f"{action.layout} needs columns.", "Name them with --columns a,b.")
+    check_sayable(table.schema(), action.columns, f"{action.layout} by")
     return _string_array(spark, action.columns)
 
 
@@ -258,8 +263,9 @@ def expire_snapshots(spark: SparkSession, table: Any, action: ExpireSnapshots, c
     if flag(options, "stream-results"):
         java_action.option("stream-results", "true")
     java_action.execute()
-    candidates = drain(spark, queue)
-    deletion = delete(spark, table, unreferenced(spark, table, candidates))
+    candidates = unreferenced(spark, table, drain(spark, queue))
+    context.still_mine()
+    deletion = delete(spark, table, candidates)
     return EngineResult(
         files_deleted=deletion.files,
         bytes_deleted=deletion.bytes,
@@ -271,12 +277,15 @@ def expire_snapshots(spark: SparkSession, table: Any, action: ExpireSnapshots, c
 def compute_stats(spark: SparkSession, table: Any, action: ComputeStats) -> EngineResult:
     if table.currentSnapshot() is None:
         return EngineResult()
+    check_sayable(table.schema(), action.columns, "count the values of")
+    columns = action.columns or sayable_statistics_columns(table.schema())
     java_action = _actions(spark).computeTableStats(table)
-    if action.columns:
-        java_action.columns(_string_array(spark, action.columns))
+    if columns:
+        java_action.columns(_string_array(spark, columns))
     if action.snapshot_id is not None:
         java_action.snapshot(action.snapshot_id)
-    java_action.execute()
+    if columns != ():
+        java_action.execute()
     if action.partition_stats and _is_partitioned(spark, table):
         partition_action = _actions(spark).computePartitionStats(table)
         if action.snapshot_id is not None:

@@ -30,6 +30,7 @@ from icepack.domain.ports import (
     ProgressSink,
     RunContext,
     no_progress,
+    unquestioned,
 )
 from icepack.domain.recommendation import ExpectedEffect
 from icepack.domain.run import CommitFacts, RealisedEffect, RunRecord, RunState, Stamp, totals
@@ -43,10 +44,14 @@ from icepack.errors import (
     IcepackError,
     Refused,
     RowsChanged,
+    UsageError,
 )
 from icepack.service.proof import prove, prove_expiry
+from icepack.service.resuming import done_earlier, of_attempt
 
 log = logging.getLogger(__name__)
+
+DONE_EARLIER = EngineResult(details={"commit": "made by an earlier attempt of the job and found by its stamp"})
 
 
 def utc_now() -> datetime:
@@ -75,6 +80,10 @@ class RunRequest:
     progress: ProgressSink = no_progress
     cancel: Event | None = None
     job_id: UUID | None = None
+    attempt: int | None = None
+    """Which attempt of its job this is; None for a run by hand."""
+    still_mine: Callable[[], None] = unquestioned
+    """Raises Cancelled when the right to work on the table, and to speak for the job, is lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,16 +115,23 @@ class MaintenanceRunner:
             expected=request.expected,
             estimate=request.estimate,
         )
-        self._remember(record)
+        self._remember(record, request)
         ended = _Execution(self._tools, request, record).finish()
         finished = self._tools.clock()
         ended = replace(ended, finished_at=finished, realised_seconds=(finished - record.started_at).total_seconds())
-        self._remember(ended)
+        self._remember(ended, request)
         return ended
 
-    def _remember(self, record: RunRecord) -> None:
+    def _remember(self, record: RunRecord, request: RunRequest) -> None:
         """A dry run is no run: remembered, it would keep the real one from being recommended."""
-        if not (isinstance(record.action, RemoveOrphanFiles) and record.action.dry_run):
+        if isinstance(record.action, RemoveOrphanFiles) and record.action.dry_run:
+            return
+        try:
+            # One job has one record: whoever lost the job must not write over its successor's.
+            request.still_mine()
+        except Cancelled as exc:
+            log.warning("%s on %s is not remembered: %s", record.kind, record.table, exc)
+        else:
             self._tools.history.save(record)
 
 
@@ -139,17 +155,17 @@ class _Execution:
         except Refused as exc:
             return replace(self.record, state=RunState.REFUSED, message=str(exc))
         except IcepackError as exc:
-            return self._failed(str(exc))
+            return self._failed(str(exc), retryable=not isinstance(exc, UsageError | RowsChanged))
         except Exception as exc:
             log.exception("%s on %s failed unexpectedly", self._action.kind, self._table)
-            return self._failed(f"{type(exc).__name__}: {exc}")
+            return self._failed(f"{type(exc).__name__}: {exc}", retryable=True)
 
     def _carry_out(self) -> RunRecord:
         self._before = before = self._tools.inspector.inspect(self._table)
         score = assess(before, self._tools.clock()).score
         self.record = replace(self.record, table_uuid=before.table_uuid, before=totals(before, score))
         try:
-            result = self._attempt_until_done()
+            result = self._resumed() or self._attempt_until_done()
         except Exception as exc:
             self._account_for(exc)
             raise
@@ -170,6 +186,13 @@ class _Execution:
         except IcepackError as exc:
             raise EngineFault(f"{failure} Whether anything was committed could not be read: {exc}") from failure
 
+    def _resumed(self) -> EngineResult | None:
+        """A job that was tried before may have been done, and only nobody lived to tell."""
+        attempt = self._request.attempt
+        if attempt is None or attempt == 1 or not done_earlier(self._action, self._commits(), attempt):
+            return None
+        return DONE_EARLIER
+
     def _attempt_until_done(self) -> EngineResult:
         """A lost attempt is planned again from the current snapshot; nothing left to do is a success."""
         retry = self._tools.retry
@@ -178,7 +201,10 @@ class _Execution:
             try:
                 return self._attempt(attempt)
             except (CommitConflict, CommitStateUnknown) as exc:
-                found = len(self._commits())
+                commits = self._commits()
+                if done_earlier(self._action, commits, self._request.attempt):
+                    return DONE_EARLIER
+                found = len(of_attempt(commits, self._request.attempt))
                 if isinstance(exc, CommitStateUnknown) and found > known:
                     return EngineResult(details={"commit": "its answer was lost, its snapshot was found by its stamp"})
                 if attempt >= retry.max_attempts:
@@ -194,13 +220,15 @@ class _Execution:
         self.record = replace(self.record, attempts=attempt)
         now = self._tools.clock()
         context = RunContext(
-            stamp=Stamp(job_id=self.record.job_id, attempt=attempt),
+            stamp=Stamp(job_id=self.record.job_id, attempt=self._request.attempt or attempt, batch=attempt),
             now=now,
             where=self._where(now),
             foreign_locations=self._foreign_locations(),
             progress=self._request.progress,
             cancel=self._cancel,
+            still_mine=self._request.still_mine,
         )
+        context.still_mine()
         return self._tools.engine.run(self._table, self._action, context)
 
     def _where(self, now: datetime) -> Expression | None:
@@ -232,6 +260,7 @@ class _Execution:
             message=f"{failed} parts failed; the rest was committed. {_failure_text(result)}".strip() if failed else "",
             after=totals(after, assess(after, self._tools.clock()).score),
             effect=realised(before, after, commits, result, self._action.kind),
+            retryable=bool(failed),
             details=dict(result.details) or None,
         )
 
@@ -240,10 +269,11 @@ class _Execution:
         try:
             committed = self.record.commits or self._committed_without_snapshot()
         except IcepackError as unread:
-            return self._failed(f"{exc} Whether anything was committed could not be read: {unread}")
+            return self._failed(f"{exc} Whether anything was committed could not be read: {unread}", retryable=True)
         if not committed:
             return replace(self.record, state=RunState.CANCELLED, message=str(exc))
-        return self._failed("Stopped after part of the work had been committed; what was committed is complete.")
+        said = "Stopped after part of the work had been committed; what was committed is complete."
+        return self._failed(said, retryable=True)
 
     def _committed_without_snapshot(self) -> bool:
         """Whether snapshots went or statistics came, for the actions that leave no snapshot of their own."""
@@ -254,8 +284,8 @@ class _Execution:
         new = set(after.metadata.statistics_snapshot_ids) - set(self._before.metadata.statistics_snapshot_ids)
         return bool(lost or new)
 
-    def _failed(self, message: str) -> RunRecord:
-        return replace(self.record, state=RunState.FAILED, message=message)
+    def _failed(self, message: str, *, retryable: bool) -> RunRecord:
+        return replace(self.record, state=RunState.FAILED, message=message, retryable=retryable)
 
 
 def _snapshot_ids(status: TableStatus) -> set[int]:

@@ -6,7 +6,7 @@ from sqlalchemy import URL, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from icepack.errors import ConfigError, EnvironmentFault
-from icepack.store import sqlite
+from icepack.store import postgres, sqlite
 from icepack.store.history import SqlHistoryStore
 from icepack.store.migrate import upgrade
 
@@ -58,12 +58,11 @@ def _sqlite_engine(url: URL) -> Engine:
 def _postgres_engine(url: URL) -> Engine:
     timeout = {} if "connect_timeout" in url.query else {"connect_timeout": CONNECT_TIMEOUT_SECONDS}
     try:
-        return create_engine(
+        engine = create_engine(
             url,
             connect_args=timeout,
             # A statement that waited for a lock must see what its holder committed.
             isolation_level="READ COMMITTED",
-            pool_pre_ping=True,
             hide_parameters=True,
         )
     except ImportError as error:
@@ -71,3 +70,5 @@ def _postgres_engine(url: URL) -> Engine:
             "PostgreSQL as the state database needs psycopg, which is not installed.",
             "Install it with: pip install 'icepack[postgres]'.",
         ) from error
+    postgres.ask_after_rest(engine)
+    return engine

@@ -15,6 +15,7 @@ from sqlalchemy import (
     Boolean,
     ColumnElement,
     Connection,
+    Dialect,
     Float,
     FromClause,
     Insert,
@@ -38,6 +39,7 @@ from sqlalchemy import (
 from icepack.domain.job import JobEventKind, JobState
 from icepack.store.clock import DatabaseClock
 from icepack.store.lanes import next_job
+from icepack.store.prepared import Prepared
 from icepack.store.schema import ONE, QUEUED, READY, SLEEPING, BigNumber, constant, events, jobs, lanes
 from icepack.store.states import moved
 
@@ -76,19 +78,28 @@ _READ = _Chosen(
 )
 _FENCE = bindparam("fence", type_=BigNumber)
 
+_AS_CLAIMED: dict[str, Any] = {
+    "state": JobState.RUNNING.value,
+    "message": "",
+    "progress": {},
+    **dict.fromkeys(("waits_until", "finished_at", "cancel_requested_at", "details", "collapsed_into")),
+}
+"""What need not be asked of a job that has just been claimed."""
+_TOLD = [column for column in jobs.c if column.name not in {*_AS_CLAIMED, "catalog", "action", "digest", "worker"}]
+
 
 class Claiming:
     """The statements, put together once: that costs more than running them."""
 
-    def __init__(self, clock: DatabaseClock) -> None:
+    def __init__(self, clock: DatabaseClock, dialect: Dialect) -> None:
         self._clock = clock
         self._wakes = exists().where(SLEEPING, lanes.c.wakes_at <= clock.now())
         self._peek = select(_top_rank().label("rank"), self._wakes.label("wakes"))
-        self.at_once = self._whole_claim()
+        self._at_once = Prepared(self.whole_claim(), dialect, *(column.name for column in _TOLD), "lease_ends_at")
         self._choose = self._choice_alone()
         self._log = self._logged(_READ)
         self._hold = self._held(_READ, _FENCE).returning(lanes.c.expires_at)
-        self._start = self._started(_READ, _FENCE).returning(*jobs.c)
+        self._start = self._started(_READ, _FENCE).returning(*_TOLD)
 
     def peek(self, connection: Connection, above: int) -> Outlook:
         row = connection.execute(self._peek, {"above": above}).one()
@@ -97,9 +108,10 @@ class Claiming:
     def claim(self, connection: Connection, values: dict[str, Any]) -> dict[str, Any] | None:
         """The job's row as it stands now, with the end of its lease."""
         if connection.dialect.name == "postgresql":
-            row = connection.execute(self.at_once, values).one_or_none()
-            return None if row is None else dict(row._mapping)
-        return self._claim_in_steps(connection, values)
+            row = self._at_once.first(connection, values)
+        else:
+            row = self._claim_in_steps(connection, values)
+        return None if row is None else {**_AS_CLAIMED, "worker": values["worker"], **row}
 
     def _claim_in_steps(self, connection: Connection, values: dict[str, Any]) -> dict[str, Any] | None:
         found = connection.execute(self._choose, values).one_or_none()
@@ -111,7 +123,7 @@ class Claiming:
         started: Row[Any] = connection.execute(self._start, values).one()
         return {**started._mapping, "lease_ends_at": lease_ends_at}
 
-    def _whole_claim(self) -> Update:
+    def whole_claim(self) -> Update:
         """One statement reads from one moment: that the lane has not changed since is seen by its version."""
         picked = self._lane_of_next_turn().cte("picked")
         seen = lanes.alias("seen")
@@ -128,7 +140,7 @@ class Claiming:
         held = self._held(job, logged.c.number).where(of_job)
         held = held.returning(lanes.c.expires_at.label("lease_ends_at"), lanes.c.table_name).cte("held")
         started = self._started(job, logged.c.number).where(of_job, held.c.table_name == jobs.c.table_name)
-        return started.returning(*jobs.c, held.c.lease_ends_at)
+        return started.returning(*_TOLD, held.c.lease_ends_at)
 
     def _choice_alone(self) -> Select[Any]:
         """With nobody else at work, the catalog whose turn it is has a lane that can be taken."""
@@ -200,7 +212,7 @@ class Claiming:
                 worker=_WORKER,
                 fence=fence,
                 started_at=self._clock.now(),
-                progress={},
+                progress=constant("{}"),
                 message=constant(""),
             )
         )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import JSON, Connection, Float, Text, Update, bindparam, insert, null, select
+from sqlalchemy import JSON, Connection, Dialect, Float, Text, bindparam, insert, null, select
 
 from icepack.domain.job import JobEventKind, JobOutcome, JobState
 from icepack.store.clock import DatabaseClock
 from icepack.store.journal import Journal
 from icepack.store.lanes import FREED, Hold, free_lane, refresh_lane
+from icepack.store.prepared import Prepared
 from icepack.store.schema import QUEUED, BigNumber, constant, events, jobs, lanes
 from icepack.store.states import moved
 from icepack.store.text import storable
@@ -28,17 +30,19 @@ _EVENT_OF = {
 class Finishing:
     """A job's end, in one statement on PostgreSQL and in three on SQLite."""
 
-    def __init__(self, clock: DatabaseClock, journal: Journal) -> None:
+    def __init__(self, clock: DatabaseClock, journal: Journal, dialect: Dialect) -> None:
         self._clock = clock
         self._journal = journal
-        self._at_once = {state: self._whole_end(state) for state in _EVENT_OF}
-        self._step = {state: self._ended(state).returning(*jobs.c) for state in _EVENT_OF}
+        self._at_once = {state: Prepared(self._whole_end(state), dialect, "number") for state in _EVENT_OF}
+        self._step = {state: self._ended(state) for state in _EVENT_OF}
 
     def finish(self, connection: Connection, hold: Hold, job_number: int, outcome: JobOutcome) -> bool:
         """False, and nothing done, when the fence is stale."""
-        values = {**hold.values, "job_number": job_number, "said": storable(outcome.message), "told": outcome.details}
+        told = outcome.details
+        values = {**hold.values, "job_number": job_number, "said": storable(outcome.message), "told": told}
         if connection.dialect.name == "postgresql":
-            return connection.execute(self._at_once[outcome.state], values).one_or_none() is not None
+            values["told"] = None if told is None else json.dumps(told)
+            return self._at_once[outcome.state].first(connection, values) is not None
         if not free_lane(connection, hold):
             return False
         ended = connection.execute(self._step[outcome.state], values).one()
@@ -48,16 +52,17 @@ class Finishing:
     def _whole_end(self, state: JobState) -> Any:
         # The lane first, as everywhere: two that take locks in different orders could wait for each other.
         freed = FREED.returning(lanes.c.table_name).cte("freed")
-        ended = self._ended(state).where(jobs.c.table_name == freed.c.table_name).returning(*jobs.c).cte("ended")
+        ended = self._ended(state).where(jobs.c.table_name == freed.c.table_name).cte("ended")
         kind = constant(_EVENT_OF[state].value)
         owner = bindparam("held_by", type_=Text)
         entry = select(ended.c.id, ended.c.table_name, self._clock.now(), kind, owner, ended.c.attempts, _MESSAGE)
         columns = ["job_id", "table_name", "at", "kind", "actor", "attempt", "message"]
         return insert(events).from_select(columns, entry).returning(events.c.number)
 
-    def _ended(self, state: JobState) -> Update:
+    def _ended(self, state: JobState) -> Any:
         ended = moved(state).where(jobs.c.number == bindparam("job_number", type_=BigNumber))
-        return ended.values(finished_at=self._clock.now(), message=_MESSAGE, details=_DETAILS)
+        ended = ended.values(finished_at=self._clock.now(), message=_MESSAGE, details=_DETAILS)
+        return ended.returning(jobs.c.id, jobs.c.table_name, jobs.c.attempts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,10 +59,10 @@ class SqlJobStore(JobStore):
         self._clock = clock or DatabaseClock()
         journal = Journal(self._clock)
         self._journal = journal
-        self._claiming = Claiming(self._clock)
+        self._claiming = Claiming(self._clock, engine.dialect)
         self._waking = Waking(self._clock)
         self._submitting = Submitting(self._clock, journal)
-        self._finishing = Finishing(self._clock, journal)
+        self._finishing = Finishing(self._clock, journal, engine.dialect)
         self._returning = Returning(self._clock, journal)
         self._reclaiming = Reclaiming(self._clock, journal)
         self._beat = _renewal(self._clock)

@@ -30,7 +30,8 @@ def held_lane() -> Update:
     return update(lanes).where(
         lanes.c.table_name == bindparam("lane", type_=Text),
         lanes.c.fence == bindparam("held_fence", type_=BigNumber),
-        lanes.c.owner == bindparam("held_by", type_=Text),
+        # A plain comparison would let the planner walk all held lanes, by the index on their expiry.
+        func.coalesce(lanes.c.owner, "") == bindparam("held_by", type_=Text),
     )
 
 

@@ -113,6 +113,7 @@ def test_a_stamp_names_the_job_the_attempt_and_the_version():
     assert Stamp(job_id=JOB, attempt=2).properties("0.1.0") == {
         "icepack.job-id": str(JOB),
         "icepack.attempt": "2",
+        "icepack.batch": "1",
         "icepack.version": "0.1.0",
     }
 
