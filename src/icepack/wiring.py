@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from icepack.catalog.catalog import Catalogs
 from icepack.catalog.discovery import CatalogDiscovery
@@ -13,21 +16,40 @@ from icepack.catalog.inspector import PyIcebergInspector
 from icepack.catalog.ledger import SnapshotLedger
 from icepack.catalog.manifests import FileManifestCache, ManifestCache, ManifestReader, MemoryManifestCache
 from icepack.config import (
+    CompactionConfig,
     LoadedConfig,
     base_policy,
     catalog_properties,
     cost_model,
+    named_tables,
     policy_rules,
+    scheduler_zone,
+    timetable,
     user_folder,
 )
-from icepack.domain.ports import HistoryStore
+from icepack.domain.queue_ports import AuditLog, JobStore, Retention, TableLocks
 from icepack.engine.jars import JarStore
 from icepack.engine.java import Java, find_java, spark_java_home, trust_options
 from icepack.engine.session import SessionSettings, SparkSessions
 from icepack.engine.spark_actions import SparkSessionEngine
 from icepack.engine.spark_conf import jar_purposes, session_conf, spark_catalog_name
-from icepack.service.maintenance import MaintenanceRunner, RetryPolicy, RunTools
+from icepack.service.candidates import OrchestratorTerms, Weighing
+from icepack.service.census import Census
+from icepack.service.desk import Desk, WorkTerms
+from icepack.service.health_sync import HealthSync, SyncTerms
+from icepack.service.locking import LockingRunner, cli_owner
+from icepack.service.maintenance import MaintenanceRunner, RetryPolicy, RunTools, utc_now
+from icepack.service.orchestrator import Orchestrator
+from icepack.service.patience import PatientHistory
+from icepack.service.pricing import Pricing
+from icepack.service.schedule_log import ScheduleLog
+from icepack.service.scheduler import Scheduler
 from icepack.service.service import CompactionService, PolicyBook
+from icepack.service.spending import Purse
+from icepack.service.work import Worker
+
+if TYPE_CHECKING:
+    from icepack.store.backend import Stores
 
 
 def silent(_: str) -> None:
@@ -63,10 +85,30 @@ class App:
         return PyIcebergInspector(self.catalogs, self.reader)
 
     @cached_property
-    def history(self) -> HistoryStore:
-        from icepack.store.backend import select_history_store
+    def stores(self) -> Stores:
+        from icepack.store.backend import open_stores
 
-        return select_history_store(str(self.loaded.config.state.url))
+        return open_stores(str(self.loaded.config.state.url))
+
+    @cached_property
+    def history(self) -> PatientHistory:
+        return PatientHistory(self.stores.history)
+
+    @property
+    def jobs(self) -> JobStore:
+        return self.stores.jobs
+
+    @property
+    def locks(self) -> TableLocks:
+        return self.stores.locks
+
+    @property
+    def audit(self) -> AuditLog:
+        return self.stores.audit
+
+    @property
+    def retention(self) -> Retention:
+        return self.stores.retention
 
     @cached_property
     def java(self) -> Java:
@@ -94,9 +136,9 @@ class App:
         return SparkSessionEngine(self.sessions, names)
 
     @cached_property
-    def service(self) -> CompactionService:
+    def run_tools(self) -> RunTools:
         retry = self.loaded.config.retry
-        tools = RunTools(
+        return RunTools(
             inspector=self.inspector,
             ledger=SnapshotLedger(self.catalogs, self.reader),
             engine=self.engine,
@@ -104,13 +146,88 @@ class App:
             locations=self.discovery.locations,
             retry=RetryPolicy(max_attempts=retry.max_attempts, base_delay=retry.base_delay),
         )
+
+    @cached_property
+    def policies(self) -> PolicyBook:
+        return PolicyBook(base=base_policy(self.loaded.config), rules=policy_rules(self.loaded.config))
+
+    @cached_property
+    def service(self) -> CompactionService:
+        lease = self.loaded.config.worker.lease
         return CompactionService(
             discovery=self.discovery,
             inspector=self.inspector,
             history=self.history,
-            runner=MaintenanceRunner(tools),
-            policies=PolicyBook(base=base_policy(self.loaded.config), rules=policy_rules(self.loaded.config)),
+            runner=LockingRunner(self.run_tools, lambda: self.locks, owner=cli_owner(), lease=lease),
+            policies=self.policies,
             model=cost_model(self.loaded.config),
+        )
+
+    @cached_property
+    def desk(self) -> Desk:
+        """A worker's: its runs take no lock of their own, since their claim holds the table."""
+        from icepack.store.reaper import Reaper
+
+        terms = work_terms(self.loaded.config)
+        return Desk(
+            jobs=self.jobs,
+            runner=MaintenanceRunner(self.run_tools),
+            history=self.history,
+            reaper=Reaper(self.jobs, terms.lease),
+            terms=terms,
+            prepare=Pricing(lambda table, action: self.service.plan(table, action).compaction.cost),
+        )
+
+    @cached_property
+    def worker(self) -> Worker:
+        return Worker(self.desk, is_fit=lambda: self.sessions.usable)
+
+    @cached_property
+    def census(self) -> Census:
+        return Census(
+            self.discovery, lambda: list(self.stores.cache.locations()), named=named_tables(self.loaded.config)
+        )
+
+    @cached_property
+    def scheduler(self) -> Scheduler:
+        return Scheduler(
+            timetable=timetable(self.loaded.config),
+            advisor=self.service,
+            tables=self.census.tables,
+            windows=cache(lambda table: self.policies.policy_for(table, {}).windows),
+            jobs=self.jobs,
+            memory=ScheduleLog(self.audit),
+            clock=self.jobs.now,
+        )
+
+    @cached_property
+    def orchestrator(self) -> Orchestrator:
+        terms, model = orchestrator_terms(self.loaded.config), cost_model(self.loaded.config)
+        return Orchestrator(
+            advisor=self.service,
+            tables=self.census.tables,
+            jobs=self.jobs,
+            cache=self.stores.cache,
+            audit=self.audit,
+            purse=Purse(self.stores.history, self.policies, model, terms.zone),
+            weighing=Weighing(self.policies, model, terms),
+            terms=terms,
+            clock=self.jobs.now,
+        )
+
+    @cached_property
+    def health_sync(self) -> HealthSync:
+        sync = self.loaded.config.health_sync
+        return HealthSync(
+            catalogs=self.discovery,
+            advisor=self.service,
+            cache=self.stores.cache,
+            observations=self.stores.history,
+            history=self.stores.history,
+            owner=f"health-sync:{socket.gethostname()}:{os.getpid()}",
+            clock=utc_now,
+            named=named_tables(self.loaded.config),
+            terms=SyncTerms(refresh_after=sync.refresh_after, threads=sync.parallelism),
         )
 
     def close(self) -> None:
@@ -119,6 +236,8 @@ class App:
             self.sessions.close()
         if "history" in self.__dict__:
             self.history.close()
+        if "stores" in self.__dict__:
+            self.stores.close()
 
     def _manifest_cache(self) -> ManifestCache:
         try:
@@ -149,6 +268,21 @@ class App:
             java_home=spark_java_home(self.java, scratch),
             log_file=user_folder("state", self.environ) / "spark.log",
         )
+
+
+def work_terms(config: CompactionConfig) -> WorkTerms:
+    worker = config.worker
+    return WorkTerms(lease=worker.lease, poll=worker.poll, retry_delay=worker.retry_delay)
+
+
+def orchestrator_terms(config: CompactionConfig) -> OrchestratorTerms:
+    settings = config.orchestrator
+    return OrchestratorTerms(
+        concurrency=settings.concurrency,
+        retry_after=settings.retry_after,
+        dollars_per_point=settings.dollars_per_point,
+        zone=scheduler_zone(config),
+    )
 
 
 def build_app(loaded: LoadedConfig, *, environ: Mapping[str, str], announce: Callable[[str], None] = silent) -> App:

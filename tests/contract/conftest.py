@@ -1,4 +1,4 @@
-"""One suite, both databases: every test that takes `database_url` or `history` runs over each."""
+"""One suite, both databases: every test that takes `database_url`, `engine` or what is built on them runs over each."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+from sqlalchemy import Engine
 
-from icepack.store.backend import select_history_store
+from icepack.store.backend import open_engine, select_history_store, upgrade
 from icepack.store.history import SqlHistoryStore
 
 from .postgres import PostgresServer
 from .postgres_install import PostgresMissing
+from .queueing import Queue, make_clock, wipe
+
+# Two busy cores make single examples slow; a database of failures does not belong into the checkout.
+settings.register_profile("icepack", deadline=None, database=None)
+settings.load_profile("icepack")
 
 
 @pytest.fixture(scope="session")
@@ -55,3 +62,37 @@ def history(database_url: str) -> Iterator[SqlHistoryStore]:
     store = select_history_store(database_url)
     yield store
     store.close()
+
+
+@pytest.fixture(scope="session")
+def sqlite_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    with _sqlite_file(tmp_path_factory.mktemp("shared")) as url:
+        yield from _ready(url)
+
+
+@pytest.fixture(scope="session")
+def postgres_engine(postgres: PostgresServer) -> Iterator[Engine]:
+    with postgres.database() as url:
+        yield from _ready(url)
+
+
+def _ready(url: str) -> Iterator[Engine]:
+    engine = open_engine(url)
+    upgrade(engine)
+    make_clock(engine)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """A migrated database without rows; shared, since migrating anew for every test would take minutes."""
+    name = "sqlite_engine" if request.param == "sqlite" else "postgres_engine"
+    shared: Engine = request.getfixturevalue(name)
+    wipe(shared)
+    return shared
+
+
+@pytest.fixture
+def queue(engine: Engine) -> Queue:
+    return Queue.over(engine)

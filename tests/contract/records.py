@@ -94,6 +94,7 @@ def full_run(action: Action) -> RunRecord:
         ODD,
         job_id=UUID("00000000-0000-4000-8000-0000000000ff"),
         action=action,
+        table_uuid="6f1d6c4a-0000-4000-8000-000000000000",
         attempts=3,
         message="gefügt: 'quotes', \"doppelt\", 100 %, :named, 雪\n🧊",
         before=totals(7, data_files=400),

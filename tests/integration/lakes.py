@@ -142,8 +142,8 @@ class Lake:
     def rows(self, table: TableId) -> dict[str, Rows]:
         """The content of every branch and tag, in an order of its own."""
         name = sql.table_name(table)
-        refs = self.sql(f"SELECT name FROM {sql.metadata_table(table, 'refs')}").collect()
-        return {ref.name: content(self.sql(f"SELECT * FROM {name} VERSION AS OF '{ref.name}'")) for ref in refs}
+        refs = self.catalogs.load(table).metadata.refs
+        return {ref: content(self.sql(f"SELECT * FROM {name} VERSION AS OF '{ref}'")) for ref in refs}
 
     def main(self, table: TableId) -> Rows:
         return content(self.sql(f"SELECT * FROM {sql.table_name(table)}"))
@@ -215,12 +215,8 @@ def equality_delete(
     fields = [java_table.schema().findField(column) for column in columns]
     kinds = {"long": pa.int64(), "string": pa.string(), "int": pa.int32(), "date": pa.date32()}
     schema = pa.schema(
-        [
-            pa.field(
-                column, kinds[field.type().toString()], metadata={"PARQUET:field_id": str(field.fieldId())}, nullable=True
-            )
-            for column, field in zip(columns, fields, strict=True)
-        ]
+        pa.field(column, kinds[field.type().toString()], metadata={"PARQUET:field_id": str(field.fieldId())})
+        for column, field in zip(columns, fields, strict=True)
     )
     path = lake.place(table) / "data" / f"eq-{uuid4()}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)

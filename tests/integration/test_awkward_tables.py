@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from pathlib import Path
 from uuid import UUID
 
 import pyarrow as pa
@@ -28,11 +27,12 @@ from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
 from icepack.engine import sql
 
-from .lakes import Lake, Rows, content, equality_delete, files_below, stray
+from .lakes import Lake, content, equality_delete, files_below, stray
 
 NOW = timedelta(0)
 POSITION_DELETES = RewritePositionDeletes(remove_dangling=True, options={"rewrite-all": "true"})
 COMPACTION = Compact(rewrite_all=True, delete_file_threshold=1)
+STATISTICS = ComputeStats(partition_stats=True)
 EXPIRY = ExpireSnapshots(older_than=NOW, clean_expired_metadata=True)
 ORPHANS = RemoveOrphanFiles(older_than=NOW, override_age_floor=True)
 
@@ -51,7 +51,7 @@ def schema_evolution(lake: Lake) -> TableId:
         "s STRUCT<x: INT, y: STRING>, l ARRAY<STRUCT<p: INT>>, m MAP<STRING, STRUCT<q: INT>>"
     )
     old = "named_struct('x', {0}, 'y', 'y{0}'), array(named_struct('p', {0})), map('k', named_struct('q', {0}))"
-    lake.append(table, f"SELECT 1, 'a1', 1.5F, 1.25, {old.format(1)} UNION ALL SELECT 2, NULL, NULL, NULL, NULL, NULL, NULL")
+    lake.append(table, f"SELECT 1, 'a1', 1.5F, 1.25, {old.format(1)} UNION ALL SELECT 2{', NULL' * 6}")
     lake.append(table, f"SELECT 3, 'a3', 3.5F, 3.25, {old.format(3)}")
     for change in (
         "DROP COLUMN a",
@@ -96,14 +96,16 @@ def partition_evolution(lake: Lake) -> TableId:
 @awkward
 def every_type(lake: Lake) -> TableId:
     table = lake.create(
-        "i INT, l BIGINT, f FLOAT, d DOUBLE, flag BOOLEAN, dec9 DECIMAL(9,2), dec18 DECIMAL(18,3), dec38 DECIMAL(38,10), "
+        "i INT, l BIGINT, f FLOAT, d DOUBLE, flag BOOLEAN, "
+        "dec9 DECIMAL(9,2), dec18 DECIMAL(18,3), dec38 DECIMAL(38,10), "
         "day DATE, ts TIMESTAMP, ntz TIMESTAMP_NTZ, s STRING, bin BINARY, "
-        "st STRUCT<a: INT, b: STRUCT<c: ARRAY<DECIMAL(20,4)>>>, arr ARRAY<ARRAY<STRING>>, mp MAP<STRUCT<k: INT>, ARRAY<DATE>>"
+        "st STRUCT<a: INT, b: STRUCT<c: ARRAY<DECIMAL(20,4)>>>, arr ARRAY<ARRAY<STRING>>, "
+        "mp MAP<STRUCT<k: INT>, ARRAY<DATE>>"
     )
     lake.append(
         table,
-        "SELECT 2147483647, -9223372036854775808L, CAST('NaN' AS FLOAT), CAST('-Infinity' AS DOUBLE), true, -1234567.89, "
-        "123456789012345.678, 1234567890123456789012345678.0123456789, DATE'0001-01-01', "
+        "SELECT 2147483647, -9223372036854775808L, CAST('NaN' AS FLOAT), CAST('-Infinity' AS DOUBLE), true, "
+        "-1234567.89, 123456789012345.678, 1234567890123456789012345678.0123456789, DATE'0001-01-01', "
         "TIMESTAMP'1900-01-01 00:00:00.000001', TIMESTAMP_NTZ'9999-12-31 23:59:59.999999', 'a\\u0000b😀', X'00FF', "
         "named_struct('a', 1, 'b', named_struct('c', array(1.5, NULL))), array(array('x', NULL), NULL, array()), "
         "map(named_struct('k', 1), array(DATE'2024-02-29'))",
@@ -267,20 +269,18 @@ def orc_avro_and_parquet(lake: Lake) -> TableId:
 @awkward
 def three_hundred_columns(lake: Lake) -> TableId:
     table = lake.create("id BIGINT, " + ", ".join(f"c{number} INT" for number in range(300)))
+    values = ", ".join(f"CAST(id + {number} AS INT)" for number in range(300))
     for first in (0, 5):
-        lake.append(
-            table, f"SELECT id, {', '.join(f'CAST(id + {number} AS INT)' for number in range(300))} FROM range({first}, {first + 5})"
-        )
+        lake.append(table, f"SELECT id, {values} FROM range({first}, {first + 5})")
     return table
 
 
 @awkward
 def megabyte_values(lake: Lake) -> TableId:
     table = lake.create("id BIGINT, v STRING, b BINARY")
+    large = "repeat(chr(97 + {0}), 1500000), CAST(repeat(uuid(), 40000) AS BINARY)"
     for number in range(2):
-        lake.append(
-            table, f"SELECT {number}, repeat(chr(97 + {number}), 1500000), CAST(repeat(uuid(), 40000) AS BINARY) FROM range(2)"
-        )
+        lake.append(table, f"SELECT {number}, {large.format(number)} FROM range(2)")
     return table
 
 
@@ -333,7 +333,7 @@ def version_1(lake: Lake) -> TableId:
 
 def steps(lake: Lake, table: TableId) -> Iterator[tuple[Action, RunRecord]]:
     """Every action, each with a proper chance to do damage."""
-    for action in (POSITION_DELETES, COMPACTION, RewriteManifests(), ComputeStats(partition_stats=True), EXPIRY, ORPHANS):
+    for action in (POSITION_DELETES, COMPACTION, RewriteManifests(), STATISTICS, EXPIRY, ORPHANS):
         yield action, lake.run(table, action)
 
 
@@ -440,6 +440,6 @@ def test_a_table_inside_another_ones_folder(lake: Lake) -> None:
         assert record.state is wanted, f"{action.kind}: {record.message}"
         assert {table: lake.rows(table) for table in (outer, inner)} == rows, action.kind
     assert files_below(lake.place(inner)) == files
-    for action, record in steps(lake, inner):
+    for action, _ in steps(lake, inner):
         assert {table: lake.rows(table) for table in (outer, inner)} == rows, action.kind
     lake.sql(f"DROP TABLE {inner}")

@@ -1,4 +1,4 @@
-"""Other writers: they win, they come in between, their commits are never undone; and what is done when a proof fails."""
+"""Other writers win, come in between and are never undone; and what is done when a proof fails."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def odd(lake: Lake) -> TableId:
 @pytest.mark.parametrize("column", COLUMNS)
 def test_odd_columns_in_filters(lake: Lake, odd: TableId, column: str) -> None:
     rows = lake.main(odd)
-    for quote in "`\"":
+    for quote in '`"':
         text = f"{quote}{column.replace(quote, quote * 2)}{quote} >= 0"
         record = lake.run(odd, Compact(partition_filter=text, rewrite_all=True))
         assert record.state is RunState.SUCCEEDED, record.message

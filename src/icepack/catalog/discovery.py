@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING
 from icepack.catalog.catalog import Catalogs, catalog_faults
 from icepack.domain.locations import OWN_PATH_PROPERTIES
 from icepack.domain.table import TableId
+from icepack.errors import CatalogFault, IcepackError, TableNotFound
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
+    from pyiceberg.catalog.sql import SqlCatalog
+
+log = logging.getLogger(__name__)
 
 LOADERS = 8
 
@@ -42,8 +46,44 @@ class CatalogDiscovery:
         """Read from each table's metadata: a table that cannot be read stops the listing, for it might be anywhere."""
         tables = self.tables()
         with ThreadPoolExecutor(LOADERS) as pool:
-            found = pool.map(lambda table: _places(self._catalogs.load(table)), tables)
-            return dict(zip(tables, found, strict=True))
+            found = pool.map(self._places, tables)
+            return {table: places for table, places in zip(tables, found, strict=True) if places}
+
+    def _places(self, table: TableId) -> tuple[str, ...]:
+        try:
+            loaded = self._catalogs.load(table)
+        except TableNotFound:
+            return ()  # Dropped since it was listed.
+        except CatalogFault as exc:
+            raise CatalogFault(f"Nobody can tell where the files of {table} lie: {exc.message}", exc.remedy) from exc
+        own = (loaded.properties[key] for key in OWN_PATH_PROPERTIES if key in loaded.properties)
+        return (loaded.location(), *own)
+
+    def metadata_locations(self, catalog: str) -> Mapping[TableId, str]:
+        """Where each table's metadata lies now: while it is the same, nothing has changed.
+
+        A SQL catalog knows it for all tables in one query. Of other catalogs each table is loaded, several at a time;
+        one that cannot be has no location.
+        """
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        opened = self._catalogs.open(catalog)
+        if isinstance(opened, SqlCatalog):
+            with catalog_faults(catalog):
+                return dict(_sql_locations(catalog, opened))
+        tables = self.tables(catalog)
+        with ThreadPoolExecutor(LOADERS) as pool:
+            found = dict(zip(tables, pool.map(self._location, tables), strict=True))
+        return {table: location for table, location in found.items() if location is not None}
+
+    def _location(self, table: TableId) -> str | None:
+        try:
+            return self._catalogs.load(table).metadata_location
+        except TableNotFound:
+            return None
+        except IcepackError as exc:
+            log.warning("%s could not be loaded: %s", table, exc)
+            return ""
 
     def _tables_of(self, name: str) -> Iterator[TableId]:
         catalog = self._catalogs.open(name)
@@ -53,9 +93,19 @@ class CatalogDiscovery:
                     yield TableId(name, tuple(identifier[:-1]), identifier[-1])
 
 
-def _places(table: Table) -> tuple[str, ...]:
-    own = (table.properties[key] for key in OWN_PATH_PROPERTIES if key in table.properties)
-    return (table.location(), *own)
+def _sql_locations(name: str, catalog: SqlCatalog) -> Iterator[tuple[TableId, str]]:
+    """As PyIceberg lists tables, views left out."""
+    from pyiceberg.catalog.sql import IcebergTables
+    from sqlalchemy import select
+
+    wanted = select(IcebergTables.table_namespace, IcebergTables.table_name, IcebergTables.metadata_location)
+    wanted = wanted.where(IcebergTables.catalog_name == catalog.name)
+    only_tables = catalog._iceberg_type_filter()
+    if only_tables is not None:
+        wanted = wanted.where(only_tables)
+    with catalog.engine.connect() as connection:
+        for namespace, table, location in connection.execute(wanted):
+            yield TableId(name, catalog.identifier_to_tuple(namespace), table), location or ""
 
 
 def _namespaces(catalog: Catalog, parent: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

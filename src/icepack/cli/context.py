@@ -53,6 +53,16 @@ def application(ctx: click.Context) -> Iterator[App]:
         app.close()
 
 
+@contextmanager
+def stateful(ctx: click.Context) -> Iterator[App]:
+    """The application for commands that need its state, whether there is a lake or not."""
+    app = build_app(read_config(ctx), environ=os.environ, announce=lambda text: click.echo(text, err=True))
+    try:
+        yield app
+    finally:
+        app.close()
+
+
 def _overrides(settings: tuple[str, ...]) -> dict[str, Any]:
     """`spark.conf.a.b=c` sets one entry of a mapping whose keys have dots; everything else nests by dots."""
     tree: dict[str, Any] = {}

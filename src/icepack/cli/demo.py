@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -18,6 +20,12 @@ from icepack.config import CompactionConfig, EmbeddedLake, LoadedConfig
 from icepack.demo.lake import build_lake
 from icepack.domain.table import TableId
 from icepack.wiring import App, build_app
+
+SHORT_LIVED = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""For a minute on tiny tables: half of the JVM's CPU time would go into optimising code that is about to end."""
 
 
 @click.command()
@@ -35,8 +43,10 @@ def demo(ctx: click.Context, folder: str | None, scale: float) -> int:
         announce=lambda text: click.echo(text, err=True),
     )
     try:
-        say(f"Building a sample lake in {lake.folder} …")
-        tables = build_lake(lake, scale=scale, query=lambda: app.engine, now=datetime.now(UTC))
+        say(f"Building a sample lake in {os.path.relpath(lake.folder) if folder else lake.folder} …")
+        tables = build_lake(
+            lake, scale=scale, query=lambda: app.engine, now=datetime.now(UTC), tell=lambda text: say(f"  {text}")
+        )
         if folder:
             _write_config(app.loaded.config, lake)
         with stoppable() as cancel:
@@ -48,8 +58,9 @@ def demo(ctx: click.Context, folder: str | None, scale: float) -> int:
 def _configuration(loaded: LoadedConfig, lake: EmbeddedLake, *, own_history: bool) -> LoadedConfig:
     """This lake with the default policy; a lake in a folder of its own has its history beside it."""
     state = f"sqlite:///{lake.folder / 'state.db'}" if own_history else loaded.config.state.url
+    spark = loaded.config.spark.model_copy(update={"conf": {**SHORT_LIVED, **loaded.config.spark.conf}})
     config = CompactionConfig.model_validate(
-        {"catalogs": {"lake": lake.properties}, "state": {"url": state}, "spark": loaded.config.spark}
+        {"catalogs": {"lake": lake.properties}, "state": {"url": state}, "spark": spark}
     )
     return LoadedConfig(config=config, source=None, lake=lake)
 
@@ -75,7 +86,8 @@ def _heal(app: App, tables: list[TableId], cancel: Event, lake: EmbeddedLake | N
 
 
 def _what_next(lake: EmbeddedLake | None) -> None:
-    command = f"icepack --config {os.path.relpath(lake.folder / 'icepack.yaml')}" if lake else "icepack"
+    program = _program()
+    command = f"{program} --config {os.path.relpath(lake.folder / 'icepack.yaml')}" if lake else program
     say("\nWhat to type next:")
     for words, why in (
         ("health", "the scores now"),
@@ -84,4 +96,12 @@ def _what_next(lake: EmbeddedLake | None) -> None:
         ("maintain --all", "a second run finds nothing"),
     ):
         say(f"  {command} {words:<22} {why}")
-    say("Your own lake: icepack init")
+    say(f"Your own lake: {program} init")
+
+
+def _program() -> str:
+    """How to call icepack from here: by its name where that finds it, else by its path."""
+    called = Path(sys.argv[0])
+    if called.name != "icepack" or shutil.which("icepack") == str(called):
+        return "icepack"
+    return os.path.relpath(called)

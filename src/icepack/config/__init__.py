@@ -1,6 +1,14 @@
 """Configuration: read once, checked at once, handed down as plain values."""
 
-from icepack.config.derive import base_policy, catalog_properties, cost_model, policy_rules
+from icepack.config.derive import (
+    base_policy,
+    catalog_properties,
+    cost_model,
+    named_tables,
+    policy_rules,
+    scheduler_zone,
+    timetable,
+)
 from icepack.config.display import masked
 from icepack.config.folders import EmbeddedLake, user_folder
 from icepack.config.load import LoadedConfig, load_config
@@ -16,7 +24,10 @@ __all__ = [
     "cost_model",
     "load_config",
     "masked",
+    "named_tables",
     "policy_rules",
+    "scheduler_zone",
+    "timetable",
     "user_folder",
     "write_starter",
 ]

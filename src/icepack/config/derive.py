@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, tzinfo
+from zoneinfo import ZoneInfo
 
+from icepack.config.policy_block import TableEntry
 from icepack.config.sections import StorageSettings
 from icepack.config.settings import DEFAULT_CATALOG, CompactionConfig
 from icepack.domain.actions import ActionKind, Strategy
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.policy import DEFAULT_ACTIONS, Policy, PolicyRule
+from icepack.domain.schedule import ScheduleEntry, Timetable
 from icepack.domain.table import TablePattern
 
 NEVER_WORTH_IT = 1e9
@@ -45,6 +49,50 @@ def policy_rules(config: CompactionConfig) -> tuple[PolicyRule, ...]:
     shared = [PolicyRule(TablePattern.parse(entry.match), entry.values()) for entry in config.policies]
     own = [PolicyRule(TablePattern.parse(table.name), table.values()) for table in config.tables]
     return (*shared, *own)
+
+
+_COMPACTION_PARAMETERS = {
+    "strategy": "strategy",
+    "layout": "layout",
+    "columns": "columns",
+    "target_file_size": "target_file_bytes",
+    "small_file_threshold": "small_file_bytes",
+    "min_input_files": "min_input_files",
+    "partial_progress": "partial_progress",
+    "partition_filter": "partition_filter",
+    "max_cost": "max_cost_dollars",
+}
+"""What a scheduled compaction takes from its entry, word for word."""
+
+
+def timetable(config: CompactionConfig) -> Timetable:
+    """Every schedule; an entry without one of its own only adds to the policy."""
+    scheduler = config.scheduler
+    return Timetable(
+        entries=tuple(_schedule_entry(table, table.schedule) for table in config.tables if table.schedule),
+        default_line=scheduler.default_schedule,
+        zone=scheduler_zone(config),
+        jitter=scheduler.jitter,
+        catch_up=scheduler.catch_up,
+    )
+
+
+def scheduler_zone(config: CompactionConfig) -> tzinfo:
+    """By whose clock schedules, windows and days are meant."""
+    name = config.scheduler.timezone
+    return UTC if name == "UTC" else ZoneInfo(name)
+
+
+def _schedule_entry(table: TableEntry, line: str) -> ScheduleEntry:
+    values = table.values()
+    given = {name: values[key] for key, name in _COMPACTION_PARAMETERS.items() if key in values}
+    return ScheduleEntry(pattern=TablePattern.parse(table.name), line=line, compaction=given or None)
+
+
+def named_tables(config: CompactionConfig) -> tuple[TablePattern, ...]:
+    """The tables that the configuration calls by their names, and not by a glob."""
+    patterns = (TablePattern.parse(table.name) for table in config.tables)
+    return tuple(pattern for pattern in patterns if not pattern.is_glob)
 
 
 def cost_model(config: CompactionConfig) -> CostModel:

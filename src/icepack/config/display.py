@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any
 
 from icepack.config.derive import base_policy, catalog_properties
@@ -14,7 +14,8 @@ from icepack.config.settings import CompactionConfig
 def masked(config: CompactionConfig) -> dict[str, Any]:
     """What holds, as JSON, with every secret masked; `catalogs` and `policy` are complete."""
     shown = config.model_dump(mode="json", exclude={"catalog", "catalogs", "policy"})
-    policy = PolicyBlock.model_validate(asdict(base_policy(config)))
+    base = base_policy(config)
+    policy = PolicyBlock.model_validate({field.name: getattr(base, field.name) for field in fields(base)})
     merged = {"catalogs": catalog_properties(config), **shown, "policy": policy.model_dump(mode="json")}
     return {key: _masked(value, key, config.secrets) for key, value in merged.items()}
 

@@ -20,6 +20,7 @@ from icepack.config.types import (
     PatternText,
     Section,
     Size,
+    WindowTexts,
     does_not_fit,
 )
 from icepack.domain.actions import ActionKind, Layout, Strategy
@@ -54,6 +55,9 @@ class PolicyBlock(Section):
     repeat_after: Duration = _DEFAULT.repeat_after
     max_cost: Annotated[float | None, Nullable] = _DEFAULT.max_cost
     scans_per_day: float = _DEFAULT.scans_per_day
+    windows: WindowTexts = ()
+    daily_budget: Annotated[float | None, Nullable] = _DEFAULT.daily_budget
+    daily_compute: Annotated[Duration | None, Nullable] = _DEFAULT.daily_compute
 
     @field_validator("*", mode="after")
     @classmethod

@@ -8,9 +8,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from icepack.config.types import CronLine, Duration, Properties, Section, Size
+from icepack.config.types import CronLine, Duration, Properties, Section, Size, ZoneName
+from icepack.domain.job import DEFAULT_MAX_ATTEMPTS
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.policy import Policy
+from icepack.domain.schedule import DEFAULT_CATCH_UP, DEFAULT_LINE
 
 _POLICY = Policy()
 _COST = CostModel()
@@ -82,7 +84,28 @@ class SchedulerSettings(Section):
     """When tables without a schedule of their own are looked after."""
 
     enabled: bool = True
-    default_schedule: CronLine = "0 */6 * * *"
+    default_schedule: CronLine = DEFAULT_LINE
+    timezone: ZoneName = "UTC"
+    jitter: Duration = timedelta(0)
+    catch_up: Duration = DEFAULT_CATCH_UP
+
+
+class OrchestratorSettings(Section):
+    """How recommendations become jobs, fleet-wide."""
+
+    interval: Duration = timedelta(minutes=5)
+    concurrency: int = Field(default=4, ge=1)
+    shadow: bool = False
+    retry_after: Duration = timedelta(hours=6)
+    dollars_per_point: Price = 0.01
+
+
+class HealthSyncSettings(Section):
+    """How the table cache is kept up to date."""
+
+    interval: Duration = timedelta(minutes=5)
+    refresh_after: Duration = timedelta(days=1)
+    parallelism: int = Field(default=4, ge=1)
 
 
 class CostSettings(Section):
@@ -110,9 +133,18 @@ class SparkSettings(Section):
 
 
 class StateSettings(Section):
-    """Where the history is kept."""
+    """Where jobs, locks and the history are kept."""
 
     url: str | None = Field(default=None, repr=False)
+
+
+class WorkerSettings(Section):
+    """How workers hold jobs, and when a job that failed is tried again."""
+
+    lease: Duration = Field(default=timedelta(seconds=60), ge=timedelta(seconds=1))
+    poll: Duration = timedelta(seconds=5)
+    max_attempts: int = Field(default=DEFAULT_MAX_ATTEMPTS, ge=1)
+    retry_delay: Duration = timedelta(seconds=30)
 
 
 class RetrySettings(Section):

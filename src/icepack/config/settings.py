@@ -14,12 +14,15 @@ from icepack.config.policy_block import PolicyBlock, PolicyEntry, TableEntry
 from icepack.config.sections import (
     CompactionSettings,
     CostSettings,
+    HealthSyncSettings,
+    OrchestratorSettings,
     RetrySettings,
     SchedulerSettings,
     ServerSettings,
     SparkSettings,
     StateSettings,
     StorageSettings,
+    WorkerSettings,
 )
 from icepack.config.types import Properties
 from icepack.domain.actions import Strategy
@@ -46,6 +49,8 @@ class CompactionConfig(BaseSettings):
     storage: StorageSettings = StorageSettings()
     compaction: CompactionSettings = CompactionSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
+    orchestrator: OrchestratorSettings = OrchestratorSettings()
+    health_sync: HealthSyncSettings = HealthSyncSettings()
     tables: list[TableEntry] = []
     policy: PolicyBlock = PolicyBlock()
     policies: list[PolicyEntry] = []
@@ -53,6 +58,7 @@ class CompactionConfig(BaseSettings):
     spark: SparkSettings = SparkSettings()
     state: StateSettings = StateSettings()
     retry: RetrySettings = RetrySettings()
+    worker: WorkerSettings = WorkerSettings()
 
     _secrets: frozenset[str] = PrivateAttr(default=frozenset())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer, model_validator
@@ -13,6 +14,7 @@ from pydantic_core import PydanticCustomError
 from icepack.domain.expression import parse_filter
 from icepack.domain.table import TablePattern
 from icepack.domain.units import parse_duration, parse_size
+from icepack.domain.windows import Window
 from icepack.errors import IcepackError
 
 ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
@@ -47,7 +49,7 @@ def _parsed(parse: Callable[[Any], Any], what: str) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         try:
             return parse(value)
-        except (ValueError, TypeError, OverflowError, CronSimError) as exc:
+        except (ValueError, TypeError, OverflowError, CronSimError, ZoneInfoNotFoundError, OSError) as exc:
             raise expects(what) from exc
 
     return read
@@ -96,6 +98,18 @@ def _listed(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def _separated(value: Any) -> Any:
+    """A window may have commas in it, so semicolons stand between windows."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(";") if part.strip()]
+    return [str(part) if isinstance(part, Window) else part for part in value] if value else value
+
+
+def _zone(text: str) -> str:
+    ZoneInfo(text)
+    return text
+
+
 def _nullable(value: Any) -> Any:
     return None if value in ("", "auto", "none") else value
 
@@ -125,6 +139,8 @@ Duration = Annotated[
 CronLine = Annotated[str, AfterValidator(_parsed(_cron_line, "a cron line such as 0 */6 * * *"))]
 PatternText = Annotated[str, AfterValidator(_pattern)]
 FilterText = Annotated[str | None, AfterValidator(_filter), BeforeValidator(_nullable)]
+WindowTexts = Annotated[tuple[str, ...], BeforeValidator(_separated)]
+ZoneName = Annotated[str, AfterValidator(_parsed(_zone, "a time zone such as UTC or Europe/Berlin"))]
 Listed = BeforeValidator(_listed)
 Nullable = BeforeValidator(_nullable)
 Properties = Annotated[dict[str, str], BeforeValidator(_properties)]

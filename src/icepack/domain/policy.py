@@ -16,6 +16,7 @@ from icepack.domain.actions import ActionKind, Layout, Strategy
 from icepack.domain.status import DEFAULT_TARGET_FILE_BYTES
 from icepack.domain.table import TableId, TablePattern
 from icepack.domain.units import MIB, from_milliseconds, parse_duration, parse_size
+from icepack.domain.windows import Window, parse_windows
 from icepack.errors import ConfigError
 
 PROPERTY_PREFIX = "icepack."
@@ -51,6 +52,12 @@ class Policy:
     max_cost: float | None = None
     scans_per_day: float = 24.0
     """How often the table is read: what a file that is gone saves is weighed by it."""
+    windows: tuple[Window, ...] = ()
+    """When jobs may be handed out by themselves; empty is at any time."""
+    daily_budget: float | None = None
+    """Dollars a day, shared by all tables that have it from the same layer."""
+    daily_compute: timedelta | None = None
+    """Time of one core a day, shared likewise."""
 
 
 def _flag(value: Any) -> bool:
@@ -141,6 +148,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "repeat_after": parse_duration,
     "max_cost": _optional(_at_least(0, _number)),
     "scans_per_day": _at_least(0, _number),
+    "windows": parse_windows,
+    "daily_budget": _optional(_at_least(0, _number)),
+    "daily_compute": _optional(parse_duration),
 }
 
 POLICY_KEYS = tuple(field.name for field in fields(Policy))

@@ -83,6 +83,12 @@ class Progress:
     done: int
     total: int
     message: str = ""
+    groups_done: int = 0
+    groups: int = 0
+    """Of files that are rewritten together: a partition, or part of a large one; 0 where the engine has none."""
+    files: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
 
 
 ProgressSink = Callable[[Progress], None]

@@ -29,7 +29,10 @@ from icepack.errors import IcepackError, Refused
 
 
 class JobStore(Protocol):
-    """The queue. Whatever takes a claim raises ClaimLost, having changed nothing, when its fence is stale."""
+    """The queue. Whatever takes a claim raises ClaimLost, having changed nothing, when its fence is stale.
+
+    To say again how a claim ended, because the answer was lost, does no harm.
+    """
 
     def submit(self, request: JobRequest) -> Submission: ...
 
@@ -41,9 +44,7 @@ class JobStore(Protocol):
 
     def progress(self, claim: Claim, progress: JobProgress) -> None: ...
 
-    def finish(self, claim: Claim, outcome: JobOutcome) -> None:
-        """End the job; saying the same again, after an answer that was lost, does no harm."""
-        ...
+    def finish(self, claim: Claim, outcome: JobOutcome) -> None: ...
 
     def fail(self, claim: Claim, message: str, *, retry: bool = True, delay: timedelta = timedelta(0)) -> Job:
         """Back to the queue while attempts are left and a retry makes sense; else failed."""
@@ -141,7 +142,6 @@ class CachedTable:
 
     status: TableStatus
     health: HealthReport
-    totals: Totals
     recommendation: Recommendation | None = None
 
     @property
@@ -223,7 +223,7 @@ class TableCache(Protocol):
     ) -> list[TableSummary]: ...
 
     def tables(self) -> Iterator[CachedTable]:
-        """Every table, of one generation, however long the reading takes."""
+        """Every table, all of one generation, however long the reading takes."""
         ...
 
     def close(self) -> None: ...

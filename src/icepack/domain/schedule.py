@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
+from itertools import takewhile
 from typing import Any
 
 from cronsim import CronSim
@@ -19,7 +20,7 @@ from cronsim import CronSim
 from icepack.domain.actions import ActionKind
 from icepack.domain.policy import PolicyRule
 from icepack.domain.table import TableId, TablePattern
-from icepack.domain.windows import HORIZON, Span, Window, spans
+from icepack.domain.windows import HORIZON, Span, Window, next_opening, spans
 
 DEFAULT_LINE = "0 */6 * * *"
 DEFAULT_CATCH_UP = timedelta(hours=1)
@@ -125,6 +126,15 @@ def occurrences(
     return [occurrence for occurrence in found if after < occurrence.due_at <= until]
 
 
+def narrowed(found: Sequence[Occurrence], windows: tuple[Window, ...], zone: tzinfo) -> list[Occurrence]:
+    """The same by a table's own windows: what is due outside them waits, and the last that waits stands for all."""
+    waiting = {}
+    for item in sorted(found):
+        opens_at = next_opening(windows, zone, item.due_at)
+        waiting[opens_at] = item if opens_at == item.due_at else Occurrence(opens_at, item.tick, opens_at)
+    return sorted(waiting.values())
+
+
 def judge_missed(due: Sequence[Occurrence], now: datetime, catch_up: timedelta) -> Missed:
     """Of what has come due only the latest is run, and only if it is not older than `catch_up`."""
     if not due:
@@ -156,22 +166,56 @@ def _share(table: TableId, tick: datetime) -> float:
     return int.from_bytes(digest[:6]) / 2**48
 
 
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    tick: datetime
+    opens_at: datetime
+    closes_at: datetime
+
+
 @lru_cache(maxsize=256)
 def _slots(rhythm: Rhythm, start: datetime, end: datetime) -> tuple[_Slot, ...]:
     """The slots that open after `start` and not after `end`; many tables share them, so they are worked out once."""
-    opened = list(_openings(rhythm, start, end))
-    following = [opens_at for _, opens_at, _ in opened[1:]] + [opened[-1][2]] if opened else []
-    slots = [
-        _Slot(tick, opens_at, min(closes_at, next_opens_at))
-        for (tick, opens_at, closes_at), next_opens_at in zip(opened, following, strict=True)
-    ]
+    openings: list[_Opening] = []
+    for opening in _openings(rhythm, start, end):
+        openings.append(opening)
+        if opening.opens_at > end:
+            break
+    followers = [follower.opens_at for follower in openings[1:]]
+    ends = [*followers, openings[-1].closes_at] if openings else []
+    slots = (
+        _Slot(opening.tick, opening.opens_at, min(opening.closes_at, next_at))
+        for opening, next_at in zip(openings, ends, strict=True)
+    )
     return tuple(slot for slot in slots if start < slot.opens_at <= end)
 
 
-def _openings(rhythm: Rhythm, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime, datetime]]:
-    """Tick, opening and closing; one more than asked for, so that the last has a next."""
-    previous: Span | None = None
+def _openings(rhythm: Rhythm, start: datetime, end: datetime) -> Iterator[_Opening]:
+    """From `start` on and past `end`: how long a slot lasts depends on the one after it."""
+    closed_since = start - HORIZON
     for span in spans(rhythm.windows, rhythm.zone, start - HORIZON, end + HORIZON):
+        if span.opens_at > start:
+            waiting = _last_tick(rhythm, closed_since, span.opens_at)
+            if waiting is not None:
+                yield _Opening(waiting, span.opens_at, span.closes_at)
         if span.closes_at > start:
-            yield from _of_span(rhythm, previous, span, start)
-        previous = span
+            yield from _ticks_within(rhythm, Span(max(span.opens_at, start), span.closes_at))
+        closed_since = span.closes_at
+
+
+def _ticks_within(rhythm: Rhythm, span: Span) -> Iterator[_Opening]:
+    for tick in ticks(rhythm.line, rhythm.zone, span.opens_at):
+        if tick >= span.closes_at:
+            return
+        yield _Opening(tick, tick, span.closes_at)
+
+
+def _last_tick(rhythm: Rhythm, since: datetime, until: datetime) -> datetime | None:
+    """The last tick from `since` to `until`, both included; looked for near the end first."""
+    for lookback in _LOOKBACKS:
+        begin = max(since, until - lookback)
+        upcoming = ticks(rhythm.line, rhythm.zone, begin - _INSTANT)
+        found = list(takewhile(lambda tick: tick <= until, upcoming))
+        if found:
+            return found[-1]
+    return None

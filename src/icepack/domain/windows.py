@@ -111,7 +111,7 @@ def _merged(ordered: list[Span]) -> list[Span]:
 
 
 def _instant(day: date, minute: int, zone: tzinfo) -> datetime:
-    """When the clock on the wall shows this; an hour that it shows twice counts once, one that it skips has no length."""
+    """When the clock on the wall shows this: the first time if it does so twice, right after the gap if never."""
     days, minute = divmod(minute, DAY_MINUTES)
     wall = datetime.combine(day + timedelta(days=days), time(minute // 60, minute % 60), zone)
     before, after = wall.utcoffset(), wall.replace(fold=1).utcoffset()

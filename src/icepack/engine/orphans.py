@@ -36,14 +36,16 @@ def remove_orphan_files(
     check_location(location, [table.location(), *(properties[key] for key in OWN_PATH_PROPERTIES if key in properties)])
     check_neighbours(location, context.foreign_locations)
     candidates = _list(spark, table, location, action, context.now - action.older_than)
-    if candidates:
-        # Of any age: a table that drops its old metadata files has only young ones, and old data.
-        anything = _list(spark, table, location, action, context.now + _FAR_AHEAD)
-        check_nested_metadata(anything, _metadata_folder(table, properties))
+    if all(is_table_metadata(path) for path in candidates):
+        return EngineResult()
+    # Of any age: a table that drops its old metadata files has only young ones, and old data.
+    anything = _list(spark, table, location, action, context.now + _FAR_AHEAD)
+    check_nested_metadata(anything, _metadata_folder(table, properties))
     orphans = [path for path in unreferenced(spark, table, candidates) if not is_table_metadata(path)]
     if action.dry_run:
         return EngineResult(details={"would_delete": orphans[:1000], "would_delete_count": len(orphans)})
-    check_caps(len(orphans), _referenced(spark, table_id), action)
+    if orphans:
+        check_caps(len(orphans), _referenced(spark, table_id), action)
     if context.cancel.is_set():
         raise Cancelled("Stopped before any file was deleted.")
     context.still_mine()

@@ -56,13 +56,18 @@ class SparkSessions:
                 self._session = _start(self._settings())
             return self._session
 
+    @property
+    def usable(self) -> bool:
+        """False once the session's JVM has died: one process cannot start a second."""
+        return self._session is None or _is_alive(self._session)
+
     def execute(self, sql: str) -> Sequence[Mapping[str, Any]]:
         return [row.asDict() for row in self.spark.sql(sql).collect()]
 
     def close(self) -> None:
         with self._lock:
             session, self._session = self._session, None
-        if session is not None:
+        if session is not None and _is_alive(session):
             session.stop()
 
     def watch(self, work: Callable[[], T], context: RunContext) -> T:
@@ -110,6 +115,11 @@ class SparkSessions:
         except Exception:
             # Whoever watches may fail; the work must be waited for all the same.
             log.warning("could not attend to the running action", exc_info=True)
+
+
+def _is_alive(session: SparkSession) -> bool:
+    process = getattr(session.sparkContext._gateway, "proc", None)
+    return process is None or process.poll() is None
 
 
 def _capture(work: Callable[[], T], outcome: list[T], failure: list[BaseException]) -> None:

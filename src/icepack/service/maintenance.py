@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from threading import Event
+from typing import Protocol
 from uuid import UUID, uuid4
 
 from icepack.domain.actions import (
@@ -99,6 +100,12 @@ class RunTools:
     clock: Callable[[], datetime] = utc_now
 
 
+class Runner(Protocol):
+    """Whatever happens ends in a RunRecord, never in an exception."""
+
+    def run(self, request: RunRequest) -> RunRecord: ...
+
+
 class MaintenanceRunner:
     """Runs one action; whatever happens ends in a RunRecord, never in an exception."""
 
@@ -155,7 +162,7 @@ class _Execution:
         except Refused as exc:
             return replace(self.record, state=RunState.REFUSED, message=str(exc))
         except IcepackError as exc:
-            return self._failed(str(exc), retryable=not isinstance(exc, UsageError | RowsChanged))
+            return self._failed(str(exc), retryable=is_worth_retrying(exc))
         except Exception as exc:
             log.exception("%s on %s failed unexpectedly", self._action.kind, self._table)
             return self._failed(f"{type(exc).__name__}: {exc}", retryable=True)
@@ -286,6 +293,29 @@ class _Execution:
 
     def _failed(self, message: str, *, retryable: bool) -> RunRecord:
         return replace(self.record, state=RunState.FAILED, message=message, retryable=retryable)
+
+
+def is_worth_retrying(failure: Exception) -> bool:
+    """Whether the same again, later, may succeed: not where the request, a guard rail or the rows were the trouble."""
+    return not isinstance(failure, UsageError | Refused | RowsChanged)
+
+
+def failed_record(request: RunRequest, failure: Exception, now: datetime | None = None) -> RunRecord:
+    """For a run that did not come to its start."""
+    moment = now or utc_now()
+    said = str(failure) if isinstance(failure, IcepackError) else f"{type(failure).__name__}: {failure}"
+    return RunRecord(
+        job_id=request.job_id or uuid4(),
+        table=request.table,
+        action=request.action,
+        state=RunState.REFUSED if isinstance(failure, Refused) else RunState.FAILED,
+        started_at=moment,
+        finished_at=moment,
+        message=said,
+        retryable=is_worth_retrying(failure),
+        expected=request.expected,
+        estimate=request.estimate,
+    )
 
 
 def _snapshot_ids(status: TableStatus) -> set[int]:

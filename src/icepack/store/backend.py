@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sqlalchemy import URL, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from icepack.errors import ConfigError, EnvironmentFault
 from icepack.store import postgres, sqlite
+from icepack.store.audit import SqlAuditLog
 from icepack.store.history import SqlHistoryStore
+from icepack.store.jobs import SqlJobStore
+from icepack.store.locks import SqlTableLocks
 from icepack.store.migrate import upgrade
+from icepack.store.retention import SqlRetention
+from icepack.store.table_cache import SqlTableCache
 
-__all__ = ["open_engine", "select_history_store", "upgrade"]
+__all__ = [
+    "Stores",
+    "open_engine",
+    "open_stores",
+    "select_history_store",
+    "select_job_store",
+    "select_locks",
+    "select_table_cache",
+    "upgrade",
+]
 
 CONNECT_TIMEOUT_SECONDS = 10
 _FORMS = "Write sqlite:////path/to/state.db or postgresql://user:password@host/database."
@@ -23,10 +39,55 @@ _DRIVERS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Stores:
+    """Everything that is kept, over one set of connections."""
+
+    engine: Engine
+    jobs: SqlJobStore
+    locks: SqlTableLocks
+    cache: SqlTableCache
+    history: SqlHistoryStore
+    audit: SqlAuditLog
+    retention: SqlRetention
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+def open_stores(url: str) -> Stores:
+    engine = _current(url)
+    return Stores(
+        engine=engine,
+        jobs=SqlJobStore(engine),
+        locks=SqlTableLocks(engine),
+        cache=SqlTableCache(engine),
+        history=SqlHistoryStore(engine),
+        audit=SqlAuditLog(engine),
+        retention=SqlRetention(engine),
+    )
+
+
+def select_job_store(url: str) -> SqlJobStore:
+    return SqlJobStore(_current(url))
+
+
+def select_table_cache(url: str) -> SqlTableCache:
+    return SqlTableCache(_current(url))
+
+
+def select_locks(url: str) -> SqlTableLocks:
+    return SqlTableLocks(_current(url))
+
+
 def select_history_store(url: str) -> SqlHistoryStore:
+    return SqlHistoryStore(_current(url))
+
+
+def _current(url: str) -> Engine:
     engine = open_engine(url)
     upgrade(engine)
-    return SqlHistoryStore(engine)
+    return engine
 
 
 def open_engine(url: str) -> Engine:

@@ -137,8 +137,8 @@ class Claiming:
         job = _Chosen(chosen.c.table_name, chosen.c.number, chosen.c.id, chosen.c.attempt)
         logged = self._logged(job).cte("logged")
         of_job = logged.c.job_id == chosen.c.id
-        held = self._held(job, logged.c.number).where(of_job)
-        held = held.returning(lanes.c.expires_at.label("lease_ends_at"), lanes.c.table_name).cte("held")
+        holding = self._held(job, logged.c.number).where(of_job)
+        held = holding.returning(lanes.c.expires_at.label("lease_ends_at"), lanes.c.table_name).cte("held")
         started = self._started(job, logged.c.number).where(of_job, held.c.table_name == jobs.c.table_name)
         return started.returning(*_TOLD, held.c.lease_ends_at)
 
@@ -193,7 +193,7 @@ class Claiming:
                 fence=fence,
                 last_claim=fence,
                 job_number=job.number,
-                purpose=constant("job"),
+                purpose=constant("a job"),
                 taken_at=self._clock.now(),
                 expires_at=self._clock.after(_LEASE),
                 head_rank=next_job(lanes, jobs.c.rank, others),

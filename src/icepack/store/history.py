@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Engine, Select, select, union_all
+from sqlalchemy import Select, select, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
 from icepack.domain.actions import ActionKind
@@ -14,15 +14,14 @@ from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
 from icepack.domain.wire import from_json, to_json
 from icepack.store.faults import plain_faults
+from icepack.store.observations import SqlStatusHistory
 from icepack.store.schema import runs
+from icepack.store.text import storable
 from icepack.store.transaction import writing
 
 
-class SqlHistoryStore(HistoryStore):
-    """The history in SQLite or PostgreSQL."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+class SqlHistoryStore(SqlStatusHistory, HistoryStore):
+    """The history in SQLite or PostgreSQL: runs, and how tables fared between them."""
 
     def save(self, record: RunRecord) -> None:
         """Insert the run, or replace what is known of it."""
@@ -75,16 +74,11 @@ def _values(record: RunRecord) -> dict[str, Any]:
         "started_at": record.started_at,
         "finished_at": record.finished_at,
         "attempts": record.attempts,
-        "message": _storable(record.message),
+        "message": storable(record.message),
         "snapshot_id_after": record.after.snapshot_id if record.after else None,
         "changed_nothing": record.changed_nothing,
         "record": to_json(record),
     }
-
-
-def _storable(text: str) -> str:
-    """The text without what a text column refuses; the document keeps it, escaped."""
-    return text.encode(errors="replace").decode().replace("\0", "")
 
 
 def _upsert(dialect: str, values: dict[str, Any]) -> Any:

@@ -99,7 +99,7 @@ class SqlJobStore(JobStore):
     def finish(self, claim: Claim, outcome: JobOutcome) -> None:
         with plain_faults(self._engine.url), at_once(self._engine) as connection:
             done = self._finishing.finish(connection, _hold(claim), claim.job.number, outcome)
-            if not done and not self._is_finished(connection, claim, outcome):
+            if not done and not _was_told(connection, claim, JobEventKind(outcome.state)):
                 raise ClaimLost(claim)
 
     def fail(self, claim: Claim, message: str, *, retry: bool = True, delay: timedelta = timedelta(0)) -> Job:
@@ -203,9 +203,10 @@ class SqlJobStore(JobStore):
 
     def _give_up(self, claim: Claim, terms: Return) -> Job:
         with plain_faults(self._engine.url), writing(self._engine) as connection:
-            if not free_lane(connection, _hold(claim)):
+            if free_lane(connection, _hold(claim)):
+                self._returning.take_back(connection, claim.job.number, terms, claim.worker)
+            elif not _was_told(connection, claim, terms.kind, JobEventKind.FAILED, JobEventKind.CANCELLED):
                 raise ClaimLost(claim)
-            self._returning.take_back(connection, claim.job.number, terms, claim.worker)
             return _read(connection, claim.job_id)
 
     def _cancel_locked(self, connection: Connection, job: Job, by: str) -> None:
@@ -226,10 +227,14 @@ class SqlJobStore(JobStore):
         row = {"id": job.id, "table_name": str(job.table), "attempts": job.attempts}
         self._journal.of_job(connection, kind, row, actor)
 
-    def _is_finished(self, connection: Connection, claim: Claim, outcome: JobOutcome) -> bool:
-        """Whether this very claim ended the job this way before, and only the answer was lost."""
-        job = _read(connection, claim.job_id)
-        return (job.fence, job.worker, job.state) == (claim.fence, claim.worker, outcome.state)
+
+def _was_told(connection: Connection, claim: Claim, *kinds: JobEventKind) -> bool:
+    """Whether this very claim has said so before, and only the answer to it was lost."""
+    of_job = select(events).where(events.c.job_id == claim.job_id)
+    last = connection.execute(of_job.order_by(events.c.number.desc()).limit(1)).first()
+    return last is not None and (
+        last.actor == claim.worker and last.attempt == claim.job.attempts and last.kind in kinds
+    )
 
 
 def _hold(claim: Claim) -> Hold:

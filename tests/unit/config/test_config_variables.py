@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from icepack.config.settings import CompactionConfig
 from icepack.domain.actions import ActionKind
+
+SETTINGS = tuple(CompactionConfig.model_fields)
 
 
 def test_a_default_stands_in_for_a_variable_that_is_unset_or_empty(load):
@@ -100,8 +103,7 @@ def test_a_mistake_in_a_variable_names_the_variable(mistake):
     cases = {
         ("ICEPACK_SERVER__PORT", "abc"): "server.port should be a whole number, not 'abc'.",
         ("ICEPACK_SPARC__MASTER", "x"): "there is no setting sparc; did you mean spark?",
-        ("ICEPACK_QQQ__MASTER", "x"): "there is no setting qqq; expected one of server, catalog, catalogs, storage, "
-        "compaction, scheduler, tables, policy, policies, cost, spark, state, retry.",
+        ("ICEPACK_QQQ__MASTER", "x"): f"there is no setting qqq; expected one of {', '.join(SETTINGS)}.",
         ("ICEPACK_SPARK__MASTRE", "x"): "there is no setting spark.mastre; did you mean spark.master?",
         ("ICEPACK_SPARK", "x"): "spark should be a block of settings in JSON, not 'x'.",
         ("ICEPACK_SPARK__CONF", "x"): "spark.conf should be a block of settings in JSON, not 'x'.",

@@ -1,0 +1,67 @@
+"""What a worker works with, and on what terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+from icepack.domain.queue_ports import JobStore
+from icepack.service.maintenance import Runner, RunRequest
+from icepack.service.patience import Backoff, Patience, PatientHistory
+from icepack.service.reaping import Reaper
+
+
+class WorkEnd(StrEnum):
+    """What became of a worker's turn."""
+
+    IDLE = "idle"
+    SUCCEEDED = "succeeded"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+    RETURNED = "returned"
+    """Back in the queue, to be tried again."""
+    LOST = "lost"
+    """Another has it, or had it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkTerms:
+    """How long a claim lasts unrenewed, how often an empty queue is asked, and when a failed job is tried again."""
+
+    lease: timedelta = timedelta(seconds=60)
+    poll: timedelta = timedelta(seconds=5)
+    retry_delay: timedelta = timedelta(seconds=30)
+    max_retry_delay: timedelta = timedelta(hours=1)
+
+    def delay_before_retry(self, attempt: int) -> timedelta:
+        return min(self.retry_delay * (1 << min(attempt - 1, 20)), self.max_retry_delay)
+
+    @property
+    def backoff(self) -> Backoff:
+        """Never so long that a lease could pass meanwhile."""
+        return Backoff(longest_seconds=min(5.0, self.lease.total_seconds() / 4))
+
+
+def as_it_is(request: RunRequest) -> RunRequest:
+    """For runs without an estimate."""
+    return request
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """All that a worker works with."""
+
+    jobs: JobStore
+    runner: Runner
+    history: PatientHistory
+    reaper: Reaper | None = None
+    """For workers that stay."""
+    terms: WorkTerms = field(default_factory=WorkTerms)
+    prepare: Callable[[RunRequest], RunRequest] = as_it_is
+    """Adds the estimate, and raises Refused where that is over what the job may cost."""
+
+    @property
+    def patience(self) -> Patience:
+        return Patience(backoff=self.terms.backoff)

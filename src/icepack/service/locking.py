@@ -1,0 +1,66 @@
+"""Runs by hand hold the table's lock, so that they and a worker never touch one table together."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from threading import Event
+
+from icepack.domain.actions import RemoveOrphanFiles
+from icepack.domain.queue_ports import TableLock, TableLocks
+from icepack.domain.run import RunRecord
+from icepack.errors import EnvironmentFault, IcepackError
+from icepack.service.heartbeat import Heartbeat, elapsed_seconds
+from icepack.service.maintenance import MaintenanceRunner, RunRequest, RunTools, failed_record
+
+log = logging.getLogger(__name__)
+
+
+def cli_owner() -> str:
+    return f"cli:{socket.gethostname()}:{os.getpid()}"
+
+
+class LockingRunner(MaintenanceRunner):
+    """A table that another holds is refused; a lock that is lost on the way stops the work."""
+
+    def __init__(
+        self, tools: RunTools, locks: Callable[[], TableLocks], *, owner: str, lease: timedelta = timedelta(seconds=60)
+    ) -> None:
+        super().__init__(tools)
+        self._locks = locks
+        self._owner = owner
+        self._lease = lease
+
+    def run(self, request: RunRequest) -> RunRecord:
+        if isinstance(request.action, RemoveOrphanFiles) and request.action.dry_run:
+            return super().run(request)
+        since = elapsed_seconds()
+        try:
+            lock = self._locks().acquire(request.table, self._owner, self._lease, str(request.action.kind))
+        except IcepackError as exc:
+            return failed_record(request, exc)
+        try:
+            return self._run_holding(request, lock, since)
+        finally:
+            self._release(lock)
+
+    def _run_holding(self, request: RunRequest, lock: TableLock, since: float) -> RunRecord:
+        locks = self._locks()
+
+        def renew() -> bool:
+            locks.renew(lock, self._lease)
+            return False
+
+        cancel = request.cancel or Event()
+        with Heartbeat(renew, self._lease, cancel, since=since) as heart:
+            return super().run(replace(request, cancel=cancel, still_mine=heart.confirm))
+
+    def _release(self, lock: TableLock) -> None:
+        try:
+            self._locks().release(lock)
+        except EnvironmentFault as exc:
+            log.warning("the lock on %s will end by itself: %s", lock.table, exc)

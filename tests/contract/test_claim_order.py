@@ -1,0 +1,139 @@
+"""Which job is claimed next: by priority, catalogs in turn, the oldest first, one per table, none before its time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from icepack.domain.actions import Compact, ExpireSnapshots, RewriteManifests
+from icepack.domain.table import TableId
+from icepack.store import jobs as jobs_module
+
+from .invariants import assert_sound
+from .queueing import DAWN, DONE, LEASE, Queue
+
+
+def _names(queue: Queue) -> list[str]:
+    return [claim.table.name for claim in queue.claim_all()]
+
+
+def test_a_larger_priority_goes_first(queue: Queue) -> None:
+    for priority in (0, 5, -1_000_000, 1_000_000, 2):
+        queue.submit(f"lake.sales.p{priority}".replace("-", "m"), priority=priority)
+    assert _names(queue) == ["p1000000", "p5", "p2", "p0", "pm1000000"]
+
+
+def test_within_a_priority_the_oldest_goes_first(queue: Queue) -> None:
+    for name in ("c", "a", "b"):
+        queue.submit(f"lake.sales.{name}")
+    assert _names(queue) == ["c", "a", "b"]
+
+
+def test_catalogs_take_turns(queue: Queue) -> None:
+    for catalog, count in (("a", 5), ("b", 2), ("c", 1)):
+        for number in range(count):
+            queue.submit(f"{catalog}.sales.t{number}")
+    assert [claim.table.catalog for claim in queue.claim_all()] == ["a", "b", "c", "a", "b", "a", "a", "a"]
+
+
+def test_a_catalog_that_comes_late_gets_its_turn_next(queue: Queue) -> None:
+    for number in range(3):
+        queue.submit(f"a.sales.t{number}")
+    assert queue.claim().table.catalog == "a"
+    queue.submit("b.sales.t0")
+    assert [claim.table.catalog for claim in queue.claim_all()] == ["b", "a", "a"]
+
+
+def test_a_more_urgent_priority_does_not_wait_for_a_turn(queue: Queue) -> None:
+    for number in range(2):
+        queue.submit(f"a.sales.t{number}", priority=1)
+        queue.submit(f"b.sales.t{number}")
+    assert [claim.table.catalog for claim in queue.claim_all()] == ["a", "a", "b", "b"]
+
+
+def test_one_catalog_with_a_flood_does_not_starve_the_others(queue: Queue) -> None:
+    for number in range(30):
+        queue.submit(f"flood.sales.t{number}")
+    for number in range(3):
+        queue.submit(f"calm.sales.t{number}")
+    first = [queue.claim().table.catalog for _ in range(6)]
+    assert Counter(first) == {"flood": 3, "calm": 3}
+
+
+def test_no_two_jobs_of_one_table_run_at_once(queue: Queue) -> None:
+    actions = (Compact(), ExpireSnapshots(), RewriteManifests())
+    made = [queue.submit(action=action).id for action in actions]
+    ran = []
+    for _ in actions:
+        (claim,) = queue.claim_all()
+        ran.append(claim.job_id)
+        assert_sound(queue.engine)
+        queue.jobs.finish(claim, DONE)
+    assert ran == made
+
+
+def test_a_table_that_is_locked_by_hand_is_passed_over(queue: Queue) -> None:
+    queue.submit("lake.sales.locked", priority=9)
+    queue.submit("lake.sales.free")
+    lock = queue.locks.acquire(TableId.parse("lake.sales.locked"), "cli", LEASE)
+    assert _names(queue) == ["free"]
+    queue.locks.release(lock)
+    assert _names(queue) == ["locked"]
+
+
+def test_a_job_submitted_while_its_table_is_held_waits_for_it(queue: Queue) -> None:
+    queue.submit()
+    claim = queue.claim()
+    queue.submit(action=ExpireSnapshots(), priority=9)
+    assert queue.jobs.claim("other", LEASE) is None
+    assert_sound(queue.engine)
+    queue.jobs.finish(claim, DONE)
+    assert queue.claim().job.priority == 9
+
+
+def test_nothing_runs_before_its_time_and_everything_once_it_has_come(queue: Queue) -> None:
+    queue.submit("lake.sales.later", not_before=DAWN + timedelta(seconds=10), priority=9)
+    queue.submit("lake.sales.past", not_before=DAWN - timedelta(seconds=10))
+    queue.submit("lake.sales.now")
+    assert _names(queue) == ["past", "now"]
+    queue.wait(9.5)
+    assert _names(queue) == []
+    queue.wait(1)
+    assert _names(queue) == ["later"]
+
+
+def test_a_job_whose_time_has_come_overtakes_what_is_less_urgent(queue: Queue) -> None:
+    queue.submit(priority=1)
+    urgent = queue.submit(action=ExpireSnapshots(), priority=2, not_before=DAWN + timedelta(seconds=10))
+    queue.wait(10)
+    assert queue.claim().job_id == urgent.id
+
+
+def test_many_jobs_wake_at_once(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs_module, "WAKE_BATCH", 3)
+    for number in range(10):
+        queue.submit(f"lake.sales.t{number}", priority=number, not_before=DAWN + timedelta(seconds=10))
+    queue.wait(10)
+    assert queue.claim().table.name == "t9"
+    assert_sound(queue.engine)
+    assert len(_names(queue)) == 9
+
+
+def test_a_job_wakes_while_its_table_is_held(queue: Queue) -> None:
+    queue.submit()
+    claim = queue.claim()
+    queue.submit(action=ExpireSnapshots(), not_before=DAWN + timedelta(seconds=10))
+    queue.wait(20)
+    assert queue.jobs.claim("other", LEASE) is None
+    assert_sound(queue.engine)
+    queue.jobs.finish(claim, DONE)
+    assert queue.claim().job.kind == "expire_snapshots"
+
+
+def test_odd_names_have_lanes_of_their_own(queue: Queue) -> None:
+    tables = [TableId("lake", ("a", "b"), "t"), TableId("lake", ("a.b",), "t"), TableId("a b", ('"',), "; --")]
+    for table in tables:
+        queue.submit(table)
+    assert {claim.table for claim in queue.claim_all()} == set(tables)

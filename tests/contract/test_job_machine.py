@@ -1,0 +1,329 @@
+"""Random interleavings of many workers, crashes, expiries, broken locks and clock jumps, held against the model.
+
+After every step the database must agree with the model and be sound in itself; a write with a stale fence must have
+changed not one row; a claim must be the very job the model expects. A worker that crashes is one that is not heard of
+again; since any old claim may be used at any later step, every crash may also turn out to have been a long sleep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from sqlalchemy import Engine, select
+
+from icepack.domain.actions import Action, Compact, ExpireSnapshots
+from icepack.domain.job import (
+    Claim,
+    ClaimLost,
+    IdempotencyKeyReused,
+    JobOutcome,
+    JobProgress,
+    JobState,
+    JobStateConflict,
+    Submitted,
+)
+from icepack.domain.queue_ports import LockLost, TableLock, TableLocked
+from icepack.domain.table import TableId
+from icepack.store.backend import open_engine, upgrade
+from icepack.store.schema import jobs
+
+from .invariants import assert_sound
+from .model import Model, ModelJob
+from .queueing import DAWN, DONE, LEASE, Queue, make_clock, request, wipe
+
+TABLES = [TableId.parse(name) for name in ("a.s.t1", "a.s.t2", "a.s.t3", "b.s.t1", "b.s.t2", "c.s.t1")]
+ACTIONS: list[Action] = [Compact(), ExpireSnapshots()]
+WORKERS = ["w1", "w2", "w3", "w4"]
+FINALS = [JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED]
+
+tables = st.sampled_from(TABLES)
+delays = st.sampled_from([0.0, 5.0, 45.0])
+
+
+class QueueMachine(RuleBasedStateMachine):
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        wipe(engine)
+        self.queue = Queue.over(engine)
+        self.model = Model(now=DAWN)
+        self.claims: list[Claim] = []
+        self.locks: list[TableLock] = []
+
+    @initialize(backlog=st.lists(st.tuples(tables, st.sampled_from(ACTIONS), st.integers(-1, 1)), max_size=8))
+    def fill(self, backlog: list[tuple[TableId, Action, int]]) -> None:
+        for table, action, priority in backlog:
+            self.submit(table, action, priority, None, 2, None)
+
+    @rule(
+        table=tables,
+        action=st.sampled_from(ACTIONS),
+        priority=st.integers(-1, 1),
+        later=st.sampled_from([None, None, -5.0, 10.0, 50.0]),
+        attempts=st.integers(1, 3),
+        key=st.sampled_from([None, None, "k1", "k2"]),
+    )
+    def submit(
+        self, table: TableId, action: Action, priority: int, later: float | None, attempts: int, key: str | None
+    ) -> None:
+        not_before = None if later is None else self.model.now + timedelta(seconds=later)
+        asked = request(
+            table, action, priority=priority, not_before=not_before, max_attempts=attempts, idempotency_key=key
+        )
+        known = self.model.keyed(key) if key else None
+        if known is not None:
+            self._repeat(asked, known)
+            return
+        equal = self.model.equal(asked)
+        made = self.queue.jobs.submit(asked)
+        if equal is not None:
+            assert (made.outcome, made.job.id) == (Submitted.COLLAPSED, equal.id)
+            self.model.collapse(equal, asked)
+        else:
+            assert made.outcome is Submitted.CREATED
+            self.model.create(made.job)
+        if key:
+            self.model.keys[key] = made.job.id
+
+    def _repeat(self, asked: Any, known: ModelJob) -> None:
+        if (known.table, known.action) == (str(asked.table), asked.action):
+            made = self.queue.jobs.submit(asked)
+            assert (made.outcome, made.job.id) == (Submitted.REPEATED, known.id)
+        else:
+            self._refused(IdempotencyKeyReused, lambda: self.queue.jobs.submit(asked))
+
+    @rule(worker=st.sampled_from(WORKERS), lease=st.sampled_from([5.0, 30.0]))
+    def claim(self, worker: str, lease: float) -> None:
+        expected = self.model.next_job()
+        claim = self.queue.jobs.claim(worker, timedelta(seconds=lease))
+        assert (claim and claim.job_id) == (expected and expected.id)
+        if claim is not None:
+            self.claims.append(claim)
+            self.model.start(claim)
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data())
+    def heartbeat(self, data: st.DataObject) -> None:
+        claim = self._any_claim(data)
+        if self._is_live(claim):
+            assert self.queue.jobs.heartbeat(claim) is self.model.jobs[claim.job_id].cancel_asked
+            self.model.holders[str(claim.table)].expires_at = self.model.now + claim.lease
+        else:
+            self._refused(ClaimLost, lambda: self.queue.jobs.heartbeat(claim))
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data())
+    def progress(self, data: st.DataObject) -> None:
+        claim = self._any_claim(data)
+        done = JobProgress(files_processed=claim.fence)
+        if self._is_live(claim):
+            self.queue.jobs.progress(claim, done)
+            assert self.queue.jobs.get(claim.job_id).progress == done
+        else:
+            self._refused(ClaimLost, lambda: self.queue.jobs.progress(claim, done))
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data(), state=st.sampled_from(FINALS))
+    def finish(self, data: st.DataObject, state: JobState) -> None:
+        claim = self._any_claim(data)
+        job = self.model.jobs[claim.job_id]
+        if self._is_live(claim):
+            self.queue.jobs.finish(claim, JobOutcome(state=state))
+            del self.model.holders[job.table]
+            job.end(state)
+            job.said = (state.value, claim.worker, job.attempts)
+        else:
+            self._say_again(claim, [state.value], lambda: self.queue.jobs.finish(claim, JobOutcome(state=state)))
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data(), retry=st.booleans(), delay=delays)
+    def fail(self, data: st.DataObject, retry: bool, delay: float) -> None:
+        claim = self._any_claim(data)
+
+        def fail() -> object:
+            return self.queue.jobs.fail(claim, "no luck", retry=retry, delay=timedelta(seconds=delay))
+
+        if self._is_live(claim):
+            fail()
+            job = self.model.jobs[claim.job_id]
+            self.model.take_back(job, "retried", claim.worker, retry=retry, delay=delay)
+        else:
+            self._say_again(claim, ["retried", "failed", "cancelled"], fail)
+
+    @precondition(lambda self: self.claims)
+    @rule(data=st.data())
+    def hand_back(self, data: st.DataObject) -> None:
+        claim = self._any_claim(data)
+        if self._is_live(claim):
+            self.queue.jobs.hand_back(claim)
+            self.model.take_back(self.model.jobs[claim.job_id], "handed_back", claim.worker, costs=False)
+        else:
+            told = ["handed_back", "failed", "cancelled"]
+            self._say_again(claim, told, lambda: self.queue.jobs.hand_back(claim))
+
+    @precondition(lambda self: self.model.jobs)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        job = data.draw(st.sampled_from(list(self.model.jobs.values())))
+        if job.state in (JobState.SUCCEEDED, JobState.FAILED):
+            self._refused(JobStateConflict, lambda: self.queue.jobs.cancel(job.id))
+            return
+        self.queue.jobs.cancel(job.id)
+        if job.state is JobState.QUEUED:
+            job.end(JobState.CANCELLED)
+            job.said = ("cancelled", "", job.attempts)
+        elif job.state is JobState.RUNNING and not job.cancel_asked:
+            job.cancel_asked = True
+            job.said = ("cancel_requested", "", job.attempts)
+
+    @rule()
+    def reap(self) -> None:
+        expired = self.model.expired()
+        holders = {self.model.holders[table].job for table in expired} - {None}
+        assert {job.id for job in self.queue.jobs.reap()} == holders
+        for table in expired:
+            self.model.evict(table, "reaper")
+
+    @rule(table=tables, lease=st.sampled_from([5.0, 30.0]))
+    def lock(self, table: TableId, lease: float) -> None:
+        holder = self.model.holders.get(str(table))
+        if holder is not None and holder.expires_at > self.model.now:
+            self._refused(TableLocked, lambda: self.queue.locks.acquire(table, "cli", LEASE))
+            return
+        lock = self.queue.locks.acquire(table, "cli", timedelta(seconds=lease))
+        if holder is not None:
+            self.model.evict(str(table), "cli")
+        self.model.hold(str(table), lock.token, "cli", timedelta(seconds=lease))
+        self.locks.append(lock)
+
+    @precondition(lambda self: self.locks)
+    @rule(data=st.data())
+    def renew(self, data: st.DataObject) -> None:
+        lock = data.draw(st.sampled_from(self.locks))
+        if self.model.holds(str(lock.table), lock.token):
+            self.queue.locks.renew(lock, LEASE)
+            self.model.holders[str(lock.table)].expires_at = self.model.now + LEASE
+        else:
+            self._refused(LockLost, lambda: self.queue.locks.renew(lock, LEASE))
+
+    @precondition(lambda self: self.locks)
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        lock = data.draw(st.sampled_from(self.locks))
+        mine = self.model.holds(str(lock.table), lock.token)
+        assert self.queue.locks.release(lock) is mine
+        if mine:
+            del self.model.holders[str(lock.table)]
+
+    @rule(table=tables)
+    def break_lock(self, table: TableId) -> None:
+        broken = self.queue.locks.break_lock(table, force=True, by="root")
+        assert (broken is not None) == (str(table) in self.model.holders)
+        if broken is not None:
+            self.model.evict(str(table), "root")
+
+    @rule(seconds=st.sampled_from([1.0, 6.0, 31.0, -4.0, -40.0]))
+    def move_clock(self, seconds: float) -> None:
+        """Also backwards, as after a failover to a server whose clock is behind."""
+        self.queue.wait(seconds)
+        self.model.now += timedelta(seconds=seconds)
+
+    @rule()
+    def restart(self) -> None:
+        """Another process, which knows nothing but what the database tells."""
+        self.queue = Queue.over(self.queue.engine)
+
+    @invariant()
+    def the_database_agrees(self) -> None:
+        assert_sound(self.queue.engine)
+        with self.queue.engine.connect() as connection:
+            found = connection.execute(select(jobs).order_by(jobs.c.number)).all()
+        model = sorted(self.model.jobs.values(), key=lambda job: job.number)
+        assert [
+            (row.id, row.state, row.rank, row.attempts, row.max_attempts, row.waits_until, row.collapsed_into)
+            for row in found
+        ] == [
+            (job.id, job.state, job.rank, job.attempts, job.max_attempts, job.waits_until, job.collapsed_into)
+            for job in model
+        ]
+        held = {str(lock.table): (lock.token, lock.owner, lock.job_id) for lock in self.queue.locks.list_locks()}
+        assert held == {
+            table: (holder.fence, holder.owner, holder.job) for table, holder in self.model.holders.items()
+        }
+
+    def teardown(self) -> None:
+        """In the end every job is worked off: none was lost, and each has one end."""
+        self.queue.wait(10_000)
+        self.queue.jobs.reap()
+        for claim in self.queue.claim_all("last"):
+            self.queue.jobs.finish(claim, DONE)
+        listed = self.queue.jobs.list_jobs(limit=10_000).jobs
+        assert {job.id for job in listed} == set(self.model.jobs)
+        assert all(job.state.is_final for job in listed)
+        for job in listed:
+            endings = [event for event in self.queue.jobs.events(job.id) if event.kind.value in FINALS]
+            assert len(endings) == (job.collapsed_into is None)
+        assert self.queue.locks.list_locks() == []
+
+    def _any_claim(self, data: st.DataObject) -> Claim:
+        """The newest first, since stale ones would soon be all there is."""
+        return data.draw(st.sampled_from(self.claims[::-1]))
+
+    def _is_live(self, claim: Claim) -> bool:
+        return self.model.holds(str(claim.table), claim.fence)
+
+    def _say_again(self, claim: Claim, kinds: list[str], call: Callable[[], object]) -> None:
+        """A worker whose last word stands may repeat it; everyone else is refused."""
+        kind, actor, attempt = self.model.jobs[claim.job_id].said
+        if kind in kinds and (actor, attempt) == (claim.worker, claim.job.attempts):
+            before = self.queue.dump()
+            call()
+            assert self.queue.dump() == before
+        else:
+            self._refused(ClaimLost, call)
+
+    def _refused(self, error: type[Exception], call: Callable[[], object]) -> None:
+        before = self.queue.dump()
+        with pytest.raises(error):
+            call()
+        assert self.queue.dump() == before
+
+
+@pytest.fixture(scope="module")
+def memory_engine() -> Iterator[Engine]:
+    engine = open_engine("sqlite://")
+    upgrade(engine)
+    make_clock(engine)
+    yield engine
+    engine.dispose()
+
+
+def _run(engine: Engine, examples: int, steps: int) -> None:
+    effort = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(lambda: QueueMachine(engine), settings=effort)  # type: ignore[no-untyped-call]
+
+
+def test_no_interleaving_breaks_the_queue_on_sqlite(memory_engine: Engine) -> None:
+    _run(memory_engine, examples=60, steps=50)
+
+
+def test_no_interleaving_breaks_the_queue_on_postgresql(postgres_engine: Engine) -> None:
+    _run(postgres_engine, examples=12, steps=40)

@@ -1,0 +1,44 @@
+"""The real queue in a SQLite file, and everything around it that can be made to fail."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from icepack.store.backend import Stores, open_stores
+
+from .parts import Flaky
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("state") / "state.db"
+    open_stores(f"sqlite:///{path}").close()
+    return path
+
+
+@pytest.fixture
+def stores(migrated: Path, tmp_path: Path) -> Iterator[Stores]:
+    path = tmp_path / "state.db"
+    shutil.copy(migrated, path)
+    opened = open_stores(f"sqlite:///{path}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def jobs(stores: Stores) -> Flaky:
+    return Flaky(stores.jobs)
+
+
+@pytest.fixture
+def history(stores: Stores) -> Flaky:
+    return Flaky(stores.history)
+
+
+@pytest.fixture
+def locks(stores: Stores) -> Flaky:
+    return Flaky(stores.locks)
