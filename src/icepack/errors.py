@@ -20,6 +20,11 @@ IcepackError
 
 from __future__ import annotations
 
+import re
+
+_SECRET = re.compile(r"(?i)(password|secret|token|credential|access-?key(?:-id)?)(\s*[=:]\s*)[^\s,;&\"']+")
+_URL_PASSWORD = re.compile(r"(://[^/\s:@]+:)[^@\s]+@")
+
 
 class IcepackError(Exception):
     """An error with a sentence for the user and, where there is one, the next thing to do."""
@@ -93,3 +98,8 @@ class Cancelled(IcepackError):
 
 class RowsChanged(IcepackError):
     pass
+
+
+def redact(text: str) -> str:
+    """The text without passwords, tokens and keys: for words of others that end up in a message."""
+    return _URL_PASSWORD.sub(r"\1***@", _SECRET.sub(r"\1\2***", text))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 from icepack.domain.table import TableId
-from icepack.errors import CatalogFault, ConfigError, IcepackError, TableNotFound
+from icepack.errors import CatalogFault, ConfigError, IcepackError, TableNotFound, redact
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -88,4 +88,4 @@ def catalog_faults(name: str) -> Iterator[None]:
 
 
 def _first_line(exc: Exception) -> str:
-    return (str(exc).strip().splitlines() or ["no message"])[0][:300]
+    return redact((str(exc).strip().splitlines() or ["no message"])[0][:300])

@@ -15,6 +15,7 @@ from icepack.errors import (
     InvalidOption,
     Refused,
     TableNotFound,
+    redact,
 )
 
 _CONFLICT = re.compile(
@@ -24,8 +25,6 @@ _CONFLICT = re.compile(
     re.IGNORECASE,
 )
 _PREFIX_MISMATCH = re.compile("Unable to determine whether certain files are orphan")
-_SECRET = re.compile(r"(?i)(password|secret|token|credential|access-?key(?:-id)?)(\s*[=:]\s*)[^\s,;&\"']+")
-_URL_PASSWORD = re.compile(r"(://[^/\s:@]+:)[^@\s]+@")
 
 
 @contextmanager
@@ -90,7 +89,3 @@ def _classify_one(name: str, message: str, doing: str) -> IcepackError | None:
 
 def first_line(message: str) -> str:
     return (message.strip().splitlines() or ["no message"])[0][:500]
-
-
-def redact(text: str) -> str:
-    return _URL_PASSWORD.sub(r"\1***@", _SECRET.sub(r"\1\2***", text))

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
-from icepack.domain.ports import Progress, RunContext
-from icepack.engine.java_errors import first_line, redact
+from icepack.domain.ports import RunContext
+from icepack.engine.java_errors import first_line
+from icepack.engine.progress import Watch
 from icepack.engine.spark_conf import launch_conf
-from icepack.errors import Cancelled, EnvironmentFault
+from icepack.errors import Cancelled, EnvironmentFault, redact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,6 +79,7 @@ class SparkSessions:
         outcome: list[T] = []
         failure: list[BaseException] = []
         tag = f"icepack-{uuid4()}"
+        watch = Watch(self._session, tag)
         worker = threading.Thread(
             target=_capture,
             args=(lambda: self._tagged(work, tag), outcome, failure),
@@ -87,7 +89,7 @@ class SparkSessions:
         worker.start()
         while worker.is_alive():
             worker.join(POLL_SECONDS)
-            self._attend(context, tag)
+            self._attend(context, tag, watch)
         if outcome:
             return outcome[0]
         if context.cancel.is_set():
@@ -103,15 +105,17 @@ class SparkSessions:
         finally:
             context.removeJobTag(tag)
 
-    def _attend(self, context: RunContext, tag: str) -> None:
+    def _attend(self, context: RunContext, tag: str, watch: Watch) -> None:
         session = self._session
         if session is None:
             return
         try:
             if context.cancel.is_set():
                 session.sparkContext.cancelJobsWithTag(tag)
-            else:
-                _tell(session, context)
+                return
+            news = watch.news(session)
+            if news is not None:
+                context.progress(news)
         except Exception:
             # Whoever watches may fail; the work must be waited for all the same.
             log.warning("could not attend to the running action", exc_info=True)
@@ -127,19 +131,6 @@ def _capture(work: Callable[[], T], outcome: list[T], failure: list[BaseExceptio
         outcome.append(work())
     except BaseException as exc:
         failure.append(exc)
-
-
-def _tell(session: SparkSession, context: RunContext) -> None:
-    done, total = _tasks(session)
-    if total:
-        context.progress(Progress(done=done, total=total))
-
-
-def _tasks(session: SparkSession) -> tuple[int, int]:
-    tracker = session.sparkContext.statusTracker()
-    stages = [tracker.getStageInfo(stage_id) for stage_id in tracker.getActiveStageIds()]
-    known = [stage for stage in stages if stage is not None]
-    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
 
 
 def _start(settings: SessionSettings) -> SparkSession:

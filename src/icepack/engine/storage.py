@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from icepack.engine.java_errors import causes, first_line, redact
+from icepack.engine.java_errors import causes, first_line
+from icepack.errors import redact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -85,7 +86,7 @@ def test_the_next_opening_is_open_and_nothing_is_between(chosen: list[Window], z
 def test_spans_are_in_order_and_do_not_touch(chosen: list[Window], zone: ZoneInfo, at: datetime) -> None:
     found = spans(chosen, zone, at, at + timedelta(days=20))
     assert all(span.opens_at < span.closes_at for span in found)
-    assert all(before.closes_at < after.opens_at for before, after in zip(found, found[1:], strict=False))
+    assert all(before.closes_at < after.opens_at for before, after in pairwise(found))
 
 
 @given(windows, st.sampled_from(ZONES), moments)
