@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LAKE ?= demo-lake
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format lock bench soak clean
@@ -38,7 +39,7 @@ check: $(STAMP) ## lint, types, import contracts
 	@$(BIN)/lint-imports --no-cache
 
 test: check ## check, then every test
-	@$(BIN)/python -m pytest --cov --cov-report= tests
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report= tests
 	@$(BIN)/coverage report --fail-under=85 --format=total
 	@$(BIN)/coverage report --include='src/icepack/domain/*' --fail-under=95
 
@@ -49,8 +50,13 @@ format: $(STAMP) ## put the code in order
 lock: ## resolve the dependencies again (needs $(BIN)/uv)
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev pyproject.toml -o requirements.lock
 
-bench: $(STAMP) ## measure planning and inspection
+bench: $(STAMP) ## measure planning, inspection, the queue and health sync
 	@$(BIN)/python benchmarks/planning.py
+	@$(BIN)/python benchmarks/queue.py
+	@$(BIN)/python benchmarks/health_sync.py
+
+soak: $(STAMP) ## what takes longer than a test may: fifty kills and more
+	@ICEPACK_SOAK=1 $(BIN)/python -m pytest tests/acceptance/test_kill.py
 
 clean: ## remove what the targets made, except downloaded jars
 	rm -rf $(VENV) $(LAKE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

@@ -16,37 +16,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import Engine, text
-
-from icepack.domain.actions import Compact, action_to_json
-from icepack.domain.job import JobOutcome, JobState
-from icepack.domain.wire import to_json_text
-from icepack.store.backend import open_engine, upgrade
-from icepack.store.jobs import SqlJobStore
+from tests.contract.bulk import analyze, empty, fill
 from tests.contract.postgres import PostgresServer
 
-CATALOGS = 5
+from icepack.domain.job import JobOutcome, JobState
+from icepack.store.backend import open_engine, upgrade
+from icepack.store.jobs import SqlJobStore
+
 SECONDS = 4.0
 LEASE = timedelta(minutes=5)
 DONE = JobOutcome(state=JobState.SUCCEEDED)
-
-FILL = text("""
-INSERT INTO jobs (id, catalog, table_name, action, parameters, digest, state, rank, waits_until, attempts, max_attempts,
-                  requester, trace_context, submitted_at, message, progress)
-SELECT gen_random_uuid(), 'c' || (n % :catalogs), 'c' || (n % :catalogs) || '.bench.' || :prefix || (n % :tables),
-       'compact', CAST(:parameters AS json), :prefix || n, 'queued', 0,
-       CASE WHEN :waiting THEN clock_timestamp() + interval '1 day' END, 0, 3, 'bench', '', clock_timestamp(), '', '{}'
-FROM generate_series(1, :jobs) AS n
-""")
-LANES = text("""
-INSERT INTO lanes (table_name, catalog, version, last_claim, head_rank, head_number, wakes_at, owner, fence, taken_at,
-                   expires_at)
-SELECT table_name, min(catalog), 0, 0, 0, min(number) FILTER (WHERE waits_until IS NULL), min(waits_until),
-       CASE WHEN :locked THEN 'bench' END, CASE WHEN :locked THEN 0 END, clock_timestamp(),
-       CASE WHEN :locked THEN clock_timestamp() + interval '1 day' END
-FROM jobs WHERE state = 'queued' AND NOT EXISTS (SELECT FROM lanes WHERE lanes.table_name = jobs.table_name)
-GROUP BY table_name
-""")
 
 
 @dataclass(frozen=True)
@@ -59,26 +38,6 @@ class Figures:
     @property
     def rate(self) -> float:
         return self.cycles / self.seconds
-
-
-def fill(engine: Engine, prefix: str, jobs: int, tables: int, *, locked: bool = False, waiting: bool = False) -> None:
-    """Queued jobs in bulk, as if they had been submitted one by one."""
-    parameters = to_json_text(action_to_json(Compact()))
-    values: dict[str, Any] = {"prefix": prefix, "jobs": jobs, "tables": tables, "catalogs": CATALOGS}
-    with engine.begin() as connection:
-        connection.execute(FILL, {**values, "parameters": parameters, "waiting": waiting})
-        connection.execute(LANES, {"locked": locked})
-
-
-def empty(engine: Engine) -> None:
-    with engine.begin() as connection:
-        connection.execute(text("TRUNCATE jobs, lanes, events"))
-
-
-def analyze(engine: Engine) -> None:
-    """As autovacuum would have done by the time a real queue is this long."""
-    with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-        connection.execute(text("VACUUM ANALYZE jobs, lanes, events"))
 
 
 def work(url: str, name: str, start: Any, stop_at: Any, answers: Any) -> None:
@@ -117,7 +76,9 @@ def measure(url: str, workers: int, seconds: float = SECONDS) -> Figures:
     for process in processes:
         process.join()
     ended = max(at for _, at, _ in told)
-    return Figures(workers, sum(cycles for cycles, _, _ in told), ended - began, [ms for _, _, all_ms in told for ms in all_ms])
+    return Figures(
+        workers, sum(cycles for cycles, _, _ in told), ended - began, [ms for _, _, all_ms in told for ms in all_ms]
+    )
 
 
 @contextmanager

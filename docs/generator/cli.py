@@ -12,7 +12,7 @@ from generator.markdown import page as markdown_page
 from generator.words import words
 from icepack.cli.iceberg_compact import iceberg_compact
 from icepack.cli.main import cli
-from icepack.cli.options import build_action
+from icepack.cli.options import given_parameters
 from icepack.domain.actions import ActionKind
 from icepack.errors import InvalidOption
 
@@ -114,7 +114,7 @@ def _action_table(command: click.Command) -> str:
 
 def _accepts(kind: ActionKind, name: str) -> bool:
     try:
-        build_action(kind, {name: _SAMPLES.get(name, 1)})
+        given_parameters(kind, {name: _SAMPLES.get(name, 1)})
     except InvalidOption:
         return False
     return True

@@ -36,6 +36,8 @@ _SETTING_TYPES = {
     "cron line": setting_types.CronLine,
     "table name or glob": setting_types.PatternText,
     "properties": setting_types.Properties,
+    "list of [windows](../scheduling.md#windows)": setting_types.WindowTexts,
+    "time zone": setting_types.ZoneName,
     "[partition filter](policy.md#partition-filters)": setting_types.FilterText,
 }
 

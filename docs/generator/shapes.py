@@ -91,7 +91,12 @@ def _envelope(command: str) -> str:
 
 def linked(kind: str) -> str:
     """The type with the shapes in it as links."""
-    return re.sub(r"\b[A-Z]\w+\b", lambda found: f"[{found[0]}]({anchor(found[0])})", kind)
+    known_names = shapes().keys() | enums().keys()
+    return re.sub(
+        r"\b[A-Z]\w+\b",
+        lambda found: f"[{found[0]}]({anchor(found[0])})" if found[0] in known_names else found[0],
+        kind,
+    )
 
 
 def _shape(shape: type[Any]) -> str:

@@ -7,10 +7,19 @@ IcepackError
 │   ├── TableNotFound        no table answers to the name
 │   ├── AmbiguousTable       several do
 │   ├── InvalidFilter        a partition filter that cannot be parsed
-│   └── InvalidOption        an action's option that does not exist or does not fit
+│   ├── InvalidOption        an action's option that does not exist or does not fit
+│   ├── JobNotFound          no job has the id (domain.job)
+│   ├── JobStateConflict     the job's state allows no such move (domain.job)
+│   └── IdempotencyKeyReused  the key belongs to another request (domain.job)
 ├── EnvironmentFault         Java, jars, Spark or a server is missing
 ├── CatalogFault             a catalog or its storage did not answer
 ├── Refused                  a guard rail said no; nothing was touched
+│   ├── TableLocked          another holds the table (domain.queue_ports)
+│   └── RefreshUnderWay      another refreshes the table cache (domain.queue_ports)
+├── ClaimLost                the job has gone to another worker (domain.job)
+├── LockLost                 the table's lock has gone to another (domain.queue_ports)
+├── RefreshFailed            the table cache could not be refreshed and keeps its age (service.health_sync)
+├── RefreshLost              a refresh of the table cache was given up (domain.queue_ports)
 ├── CommitConflict           another writer won; replan and try again
 ├── CommitStateUnknown       the catalog did not say whether the commit landed
 ├── EngineFault              the engine failed for any other reason

@@ -6,7 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -194,7 +194,7 @@ class App:
             timetable=timetable(self.loaded.config),
             advisor=self.service,
             tables=self.census.tables,
-            windows=cache(lambda table: self.policies.policy_for(table, {}).windows),
+            windows=lambda table: self.policies.policy_for(table, {}).windows,
             jobs=self.jobs,
             memory=ScheduleLog(self.audit),
             clock=self.jobs.now,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import pyarrow as pa
@@ -43,11 +43,10 @@ Rows = list[tuple[int, int, str]]
 
 
 class WorkerProcess:
-    """A worker of ours, in a session of its own; the JVM that it starts is known by its parent."""
+    """A worker of ours, in a session of its own, by which its JVM is known even when the worker is gone."""
 
     def __init__(self, command: list[str], log: Path, environ: dict[str, str]) -> None:
         self._log = log
-        self._jvms: set[int] = set()
         with log.open("ab") as output:
             self.process = subprocess.Popen(
                 command, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=environ, start_new_session=True
@@ -57,17 +56,15 @@ class WorkerProcess:
     def pid(self) -> int:
         return self.process.pid
 
-    def jvms(self) -> set[int]:
-        """Every JVM it ever had, as far as somebody looked while it lived."""
-        with suppress(OSError):
-            children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-            self._jvms |= {int(child) for child in children if _command(int(child)) == "java"}
-        return self._jvms
+    def jvms(self) -> list[int]:
+        pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
+        found = [(pid, _facts(pid)) for pid in pids]
+        return [pid for pid, facts in found if facts and (facts.command, facts.session) == ("java", self.pid)]
 
     @property
     def is_frozen(self) -> bool:
-        self.jvms()
-        return _state(self.pid) == "T"
+        facts = _facts(self.pid)
+        return facts is not None and facts.state == "T"
 
     def thaw_jvm(self) -> None:
         for jvm in self.jvms():
@@ -79,10 +76,9 @@ class WorkerProcess:
             self.process.send_signal(number)
 
     def wait(self, seconds: float = 120) -> int:
-        """Its exit code; the JVM, whose standard input closes with it, is waited for too."""
+        """Its exit code."""
         end = time.monotonic() + seconds
         while self.process.poll() is None:
-            self.jvms()
             if time.monotonic() > end:
                 raise AssertionError(f"worker {self.pid} is still there:\n{self.log_tail()}")
             time.sleep(0.1)
@@ -90,30 +86,29 @@ class WorkerProcess:
 
     def end(self) -> None:
         """Nothing of it is left behind, whatever state it is in."""
-        jvms = self.jvms()
         self.signal(signal.SIGKILL)
         self.process.wait()
-        for jvm in jvms:
-            if _command(jvm) == "java":
-                with suppress(ProcessLookupError):
-                    os.kill(jvm, signal.SIGKILL)
+        for jvm in self.jvms():
+            with suppress(ProcessLookupError):
+                os.kill(jvm, signal.SIGKILL)
 
     def log_tail(self) -> str:
         return self._log.read_text()[-3000:]
 
 
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
+class _Facts(NamedTuple):
+    command: str
+    state: str
+    session: int
 
 
-def _state(pid: int) -> str:
+def _facts(pid: int) -> _Facts | None:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        named, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
     except OSError:
-        return ""
+        return None
+    state, _, _, session, *_ = rest.split()
+    return _Facts(named.partition("(")[2], state, int(session))
 
 
 class Chaos:

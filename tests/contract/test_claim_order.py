@@ -111,6 +111,23 @@ def test_a_job_whose_time_has_come_overtakes_what_is_less_urgent(queue: Queue) -
     assert queue.claim().job_id == urgent.id
 
 
+def test_jobs_of_one_table_wake_each_at_its_own_time(queue: Queue) -> None:
+    for seconds, action in ((10, Compact()), (20, ExpireSnapshots()), (30, RewriteManifests())):
+        queue.submit(action=action, not_before=DAWN + timedelta(seconds=seconds))
+    woken = []
+    for _ in range(4):
+        queue.wait(10)
+        for claim in queue.claim_all():
+            woken.append((claim.job.kind.value, queue.clock.read() - DAWN))
+            queue.jobs.finish(claim, DONE)
+        assert_sound(queue.engine)
+    assert woken == [
+        ("compact", timedelta(seconds=10)),
+        ("expire_snapshots", timedelta(seconds=20)),
+        ("rewrite_manifests", timedelta(seconds=30)),
+    ]
+
+
 def test_many_jobs_wake_at_once(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs_module, "WAKE_BATCH", 3)
     for number in range(10):

@@ -14,14 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from sqlalchemy import Engine, select
 
 from icepack.domain.actions import Action, Compact, ExpireSnapshots
@@ -31,6 +24,7 @@ from icepack.domain.job import (
     IdempotencyKeyReused,
     JobOutcome,
     JobProgress,
+    JobRequest,
     JobState,
     JobStateConflict,
     Submitted,
@@ -50,7 +44,12 @@ WORKERS = ["w1", "w2", "w3", "w4"]
 FINALS = [JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED]
 
 tables = st.sampled_from(TABLES)
-delays = st.sampled_from([0.0, 5.0, 45.0])
+Draw = Callable[[Any], Any]
+WEIGHTS = {
+    "submit": 4, "claim": 7, "finish": 2, "fail": 5, "hand_back": 1, "heartbeat": 1, "progress": 1, "cancel": 1,
+    "reap": 2, "work_by_hand": 2, "move_clock": 2,
+}  # fmt: skip
+STEPS = [step for step, weight in WEIGHTS.items() for _ in range(weight)]
 
 
 class QueueMachine(RuleBasedStateMachine):
@@ -65,23 +64,28 @@ class QueueMachine(RuleBasedStateMachine):
     @initialize(backlog=st.lists(st.tuples(tables, st.sampled_from(ACTIONS), st.integers(-1, 1)), max_size=8))
     def fill(self, backlog: list[tuple[TableId, Action, int]]) -> None:
         for table, action, priority in backlog:
-            self.submit(table, action, priority, None, 2, None)
+            self._submit(request(table, action, priority=priority, max_attempts=1 + priority % 2))
 
-    @rule(
-        table=tables,
-        action=st.sampled_from(ACTIONS),
-        priority=st.integers(-1, 1),
-        later=st.sampled_from([None, None, -5.0, 10.0, 50.0]),
-        attempts=st.integers(1, 3),
-        key=st.sampled_from([None, None, "k1", "k2"]),
-    )
-    def submit(
-        self, table: TableId, action: Action, priority: int, later: float | None, attempts: int, key: str | None
-    ) -> None:
-        not_before = None if later is None else self.model.now + timedelta(seconds=later)
-        asked = request(
-            table, action, priority=priority, not_before=not_before, max_attempts=attempts, idempotency_key=key
+    @rule(step=st.sampled_from(STEPS), data=st.data())
+    def take(self, step: str, data: st.DataObject) -> None:
+        """One rule with weights: left to choose among many, hypothesis spends whole examples without a claim."""
+        getattr(self, step)(data.draw)
+
+    def submit(self, draw: Draw) -> None:
+        later = draw(st.sampled_from([None, None, None, -5.0, 10.0, 50.0]))
+        self._submit(
+            request(
+                draw(tables),
+                draw(st.sampled_from(ACTIONS)),
+                priority=draw(st.integers(-1, 1)),
+                not_before=None if later is None else self.model.now + timedelta(seconds=later),
+                max_attempts=draw(st.sampled_from([1, 1, 2, 3])),
+                idempotency_key=draw(st.sampled_from([None, None, None, "k1", "k2"])),
+            )
         )
+
+    def _submit(self, asked: JobRequest) -> None:
+        key = asked.idempotency_key
         known = self.model.keyed(key) if key else None
         if known is not None:
             self._repeat(asked, known)
@@ -97,36 +101,36 @@ class QueueMachine(RuleBasedStateMachine):
         if key:
             self.model.keys[key] = made.job.id
 
-    def _repeat(self, asked: Any, known: ModelJob) -> None:
+    def _repeat(self, asked: JobRequest, known: ModelJob) -> None:
         if (known.table, known.action) == (str(asked.table), asked.action):
             made = self.queue.jobs.submit(asked)
             assert (made.outcome, made.job.id) == (Submitted.REPEATED, known.id)
         else:
             self._refused(IdempotencyKeyReused, lambda: self.queue.jobs.submit(asked))
 
-    @rule(worker=st.sampled_from(WORKERS), lease=st.sampled_from([5.0, 30.0]))
-    def claim(self, worker: str, lease: float) -> None:
+    def claim(self, draw: Draw) -> None:
         expected = self.model.next_job()
-        claim = self.queue.jobs.claim(worker, timedelta(seconds=lease))
+        lease = draw(st.sampled_from([5.0, 30.0]))
+        claim = self.queue.jobs.claim(draw(st.sampled_from(WORKERS)), timedelta(seconds=lease))
         assert (claim and claim.job_id) == (expected and expected.id)
         if claim is not None:
             self.claims.append(claim)
             self.model.start(claim)
 
-    @precondition(lambda self: self.claims)
-    @rule(data=st.data())
-    def heartbeat(self, data: st.DataObject) -> None:
-        claim = self._any_claim(data)
+    def heartbeat(self, draw: Draw) -> None:
+        claim = self._some_claim(draw)
+        if claim is None:
+            return
         if self._is_live(claim):
             assert self.queue.jobs.heartbeat(claim) is self.model.jobs[claim.job_id].cancel_asked
             self.model.holders[str(claim.table)].expires_at = self.model.now + claim.lease
         else:
             self._refused(ClaimLost, lambda: self.queue.jobs.heartbeat(claim))
 
-    @precondition(lambda self: self.claims)
-    @rule(data=st.data())
-    def progress(self, data: st.DataObject) -> None:
-        claim = self._any_claim(data)
+    def progress(self, draw: Draw) -> None:
+        claim = self._some_claim(draw)
+        if claim is None:
+            return
         done = JobProgress(files_processed=claim.fence)
         if self._is_live(claim):
             self.queue.jobs.progress(claim, done)
@@ -134,10 +138,11 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             self._refused(ClaimLost, lambda: self.queue.jobs.progress(claim, done))
 
-    @precondition(lambda self: self.claims)
-    @rule(data=st.data(), state=st.sampled_from(FINALS))
-    def finish(self, data: st.DataObject, state: JobState) -> None:
-        claim = self._any_claim(data)
+    def finish(self, draw: Draw) -> None:
+        claim = self._some_claim(draw)
+        if claim is None:
+            return
+        state = draw(st.sampled_from(FINALS))
         job = self.model.jobs[claim.job_id]
         if self._is_live(claim):
             self.queue.jobs.finish(claim, JobOutcome(state=state))
@@ -147,10 +152,11 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             self._say_again(claim, [state.value], lambda: self.queue.jobs.finish(claim, JobOutcome(state=state)))
 
-    @precondition(lambda self: self.claims)
-    @rule(data=st.data(), retry=st.booleans(), delay=delays)
-    def fail(self, data: st.DataObject, retry: bool, delay: float) -> None:
-        claim = self._any_claim(data)
+    def fail(self, draw: Draw) -> None:
+        claim = self._some_claim(draw)
+        if claim is None:
+            return
+        retry, delay = draw(st.sampled_from([True, True, False])), draw(st.sampled_from([0.0, 5.0, 45.0]))
 
         def fail() -> object:
             return self.queue.jobs.fail(claim, "no luck", retry=retry, delay=timedelta(seconds=delay))
@@ -162,10 +168,10 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             self._say_again(claim, ["retried", "failed", "cancelled"], fail)
 
-    @precondition(lambda self: self.claims)
-    @rule(data=st.data())
-    def hand_back(self, data: st.DataObject) -> None:
-        claim = self._any_claim(data)
+    def hand_back(self, draw: Draw) -> None:
+        claim = self._some_claim(draw)
+        if claim is None:
+            return
         if self._is_live(claim):
             self.queue.jobs.hand_back(claim)
             self.model.take_back(self.model.jobs[claim.job_id], "handed_back", claim.worker, costs=False)
@@ -173,10 +179,10 @@ class QueueMachine(RuleBasedStateMachine):
             told = ["handed_back", "failed", "cancelled"]
             self._say_again(claim, told, lambda: self.queue.jobs.hand_back(claim))
 
-    @precondition(lambda self: self.model.jobs)
-    @rule(data=st.data())
-    def cancel(self, data: st.DataObject) -> None:
-        job = data.draw(st.sampled_from(list(self.model.jobs.values())))
+    def cancel(self, draw: Draw) -> None:
+        if not self.model.jobs:
+            return
+        job = draw(st.sampled_from(list(self.model.jobs.values())[::-1]))
         if job.state in (JobState.SUCCEEDED, JobState.FAILED):
             self._refused(JobStateConflict, lambda: self.queue.jobs.cancel(job.id))
             return
@@ -188,16 +194,24 @@ class QueueMachine(RuleBasedStateMachine):
             job.cancel_asked = True
             job.said = ("cancel_requested", "", job.attempts)
 
-    @rule()
-    def reap(self) -> None:
+    def reap(self, draw: Draw) -> None:
+        self._shift(draw(st.sampled_from([0.0, 6.0, 31.0])))
         expired = self.model.expired()
         holders = {self.model.holders[table].job for table in expired} - {None}
         assert {job.id for job in self.queue.jobs.reap()} == holders
         for table in expired:
             self.model.evict(table, "reaper")
 
-    @rule(table=tables, lease=st.sampled_from([5.0, 30.0]))
-    def lock(self, table: TableId, lease: float) -> None:
+    def work_by_hand(self, draw: Draw) -> None:
+        what, table = draw(st.sampled_from(["lock", "renew", "release", "break"])), draw(tables)
+        if what == "lock":
+            self._lock(table, draw(st.sampled_from([5.0, 30.0])))
+        elif what == "break":
+            self._break(table)
+        elif self.locks:
+            (self._renew if what == "renew" else self._release)(draw(st.sampled_from(self.locks[::-1])))
+
+    def _lock(self, table: TableId, lease: float) -> None:
         holder = self.model.holders.get(str(table))
         if holder is not None and holder.expires_at > self.model.now:
             self._refused(TableLocked, lambda: self.queue.locks.acquire(table, "cli", LEASE))
@@ -208,42 +222,32 @@ class QueueMachine(RuleBasedStateMachine):
         self.model.hold(str(table), lock.token, "cli", timedelta(seconds=lease))
         self.locks.append(lock)
 
-    @precondition(lambda self: self.locks)
-    @rule(data=st.data())
-    def renew(self, data: st.DataObject) -> None:
-        lock = data.draw(st.sampled_from(self.locks))
+    def _renew(self, lock: TableLock) -> None:
         if self.model.holds(str(lock.table), lock.token):
             self.queue.locks.renew(lock, LEASE)
             self.model.holders[str(lock.table)].expires_at = self.model.now + LEASE
         else:
             self._refused(LockLost, lambda: self.queue.locks.renew(lock, LEASE))
 
-    @precondition(lambda self: self.locks)
-    @rule(data=st.data())
-    def release(self, data: st.DataObject) -> None:
-        lock = data.draw(st.sampled_from(self.locks))
+    def _release(self, lock: TableLock) -> None:
         mine = self.model.holds(str(lock.table), lock.token)
         assert self.queue.locks.release(lock) is mine
         if mine:
             del self.model.holders[str(lock.table)]
 
-    @rule(table=tables)
-    def break_lock(self, table: TableId) -> None:
+    def _break(self, table: TableId) -> None:
         broken = self.queue.locks.break_lock(table, force=True, by="root")
         assert (broken is not None) == (str(table) in self.model.holders)
         if broken is not None:
             self.model.evict(str(table), "root")
 
-    @rule(seconds=st.sampled_from([1.0, 6.0, 31.0, -4.0, -40.0]))
-    def move_clock(self, seconds: float) -> None:
+    def move_clock(self, draw: Draw) -> None:
         """Also backwards, as after a failover to a server whose clock is behind."""
+        self._shift(draw(st.sampled_from([1.0, 6.0, 50.0, -4.0, -40.0])))
+
+    def _shift(self, seconds: float) -> None:
         self.queue.wait(seconds)
         self.model.now += timedelta(seconds=seconds)
-
-    @rule()
-    def restart(self) -> None:
-        """Another process, which knows nothing but what the database tells."""
-        self.queue = Queue.over(self.queue.engine)
 
     @invariant()
     def the_database_agrees(self) -> None:
@@ -259,9 +263,7 @@ class QueueMachine(RuleBasedStateMachine):
             for job in model
         ]
         held = {str(lock.table): (lock.token, lock.owner, lock.job_id) for lock in self.queue.locks.list_locks()}
-        assert held == {
-            table: (holder.fence, holder.owner, holder.job) for table, holder in self.model.holders.items()
-        }
+        assert held == {table: (holder.fence, holder.owner, holder.job) for table, holder in self.model.holders.items()}
 
     def teardown(self) -> None:
         """In the end every job is worked off: none was lost, and each has one end."""
@@ -277,9 +279,11 @@ class QueueMachine(RuleBasedStateMachine):
             assert len(endings) == (job.collapsed_into is None)
         assert self.queue.locks.list_locks() == []
 
-    def _any_claim(self, data: st.DataObject) -> Claim:
-        """The newest first, since stale ones would soon be all there is."""
-        return data.draw(st.sampled_from(self.claims[::-1]))
+    def _some_claim(self, draw: Draw) -> Claim | None:
+        """Mostly a living one, since stale ones would soon be nearly all."""
+        living = [claim for claim in self.claims if self._is_live(claim)]
+        choice = [*self.claims[::-1], *living * (1 + len(self.claims) // max(len(living), 1))]
+        return draw(st.sampled_from(choice)) if choice else None
 
     def _is_live(self, claim: Claim) -> bool:
         return self.model.holds(str(claim.table), claim.fence)

@@ -18,8 +18,12 @@ from .lakes import Lake
 SPEED = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
+"""To plan again and to compile a query costs far more than to run it on a handful of rows."""
 
 
 @pytest.fixture(scope="session")

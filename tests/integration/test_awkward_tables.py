@@ -400,6 +400,18 @@ def test_row_ids_of_version_3_outlive_a_compaction(lake: Lake) -> None:
     assert content(lake.sql(lineage)) == before
 
 
+@pytest.fixture
+def compiled(lake: Lake) -> Iterator[None]:
+    """Queries compiled and planned as users have it, where they do more than copy."""
+    wanted = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    before = {key: lake.spark.conf.get(key) for key in wanted}
+    for key, value in wanted.items():
+        lake.spark.conf.set(key, value)
+    yield
+    for key, value in before.items():
+        lake.spark.conf.set(key, str(value))
+
+
 @pytest.mark.parametrize(
     ("layout", "columns"),
     [
@@ -409,7 +421,7 @@ def test_row_ids_of_version_3_outlive_a_compaction(lake: Lake) -> None:
         (Layout.HILBERT, ("i", "l", "s", "day")),
     ],
 )
-def test_every_layout_keeps_every_row(lake: Lake, layout: Layout, columns: tuple[str, ...]) -> None:
+def test_every_layout_keeps_every_row(lake: Lake, compiled: None, layout: Layout, columns: tuple[str, ...]) -> None:
     table = every_type(lake)
     before = lake.main(table)
     record = lake.run(table, Compact(layout=layout, columns=columns, rewrite_all=True))
@@ -418,7 +430,7 @@ def test_every_layout_keeps_every_row(lake: Lake, layout: Layout, columns: tuple
     assert lake.main(table) == before
 
 
-def test_a_sort_really_sorts(lake: Lake) -> None:
+def test_a_sort_really_sorts(lake: Lake, compiled: None) -> None:
     table = lake.create()
     lake.append(table, "VALUES (3, 'a'), (1, NULL), (2, 'a')")
     lake.append(table, "VALUES (5, 'b'), (4, 'c')")

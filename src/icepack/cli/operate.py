@@ -17,6 +17,7 @@ from icepack.cli.look import SOME_TABLES
 from icepack.cli.serve import INTERRUPTED, told_to_stop
 from icepack.domain.queue_ports import RefreshUnderWay
 from icepack.domain.table import TableId
+from icepack.domain.units import format_duration
 from icepack.domain.windows import Window
 from icepack.errors import IcepackError, UsageError
 from icepack.service.looping import repeat
@@ -125,6 +126,7 @@ def _keep_on(step: Callable[[Event], object], every: timedelta) -> int:
     logging.getLogger("icepack").setLevel(logging.WARNING)
     stop = Event()
     with told_to_stop(stop.set) as received:
+        render.tell(f"Started; at work every {format_duration(every)} until told to stop.")
         repeat(lambda: step(stop), every=every, stop=stop, tell=render.tell)
     return INTERRUPTED if signal.SIGINT in received else 0
 

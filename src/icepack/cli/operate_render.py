@@ -14,7 +14,6 @@ from icepack.cli.render import Failed, errors_json
 from icepack.domain.actions import action_to_json
 from icepack.domain.fleet import Fate, Pool, Resource
 from icepack.domain.job import Submission, Submitted
-from icepack.domain.queue_ports import CacheState
 from icepack.domain.schedule import ScheduleEntry
 from icepack.domain.table import TableId
 from icepack.domain.units import format_duration
@@ -255,11 +254,7 @@ def sync_json(report: SyncReport) -> dict[str, Any]:
         "refreshed": report.refreshed,
         "removed": report.removed,
         "seconds": report.seconds,
-        "cache": cache_json(report.state),
-        "catalogs_silent": [{"catalog": name, "error": reason} for name, reason in report.silent.items()],
+        "cache": to_json(report.state),
+        "silent_catalogs": dict(report.silent),
         "errors": errors_json(report.unread),
     }
-
-
-def cache_json(state: CacheState) -> Any:
-    return to_json(state)

@@ -119,7 +119,7 @@ class Orchestrator:
             cache_age=age,
             active_tables=len(busy),
             concurrency=self._terms.concurrency,
-            spent=spent,
+            spent={**dict.fromkeys((pool for item in decisions for pool in item.candidate.pools), 0.0), **spent},
             placed=tuple(self._place(decision, look, shadow) for decision in decisions),
             failed=tuple(sorted(look.failed.items())),
         )

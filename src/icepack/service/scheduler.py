@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from enum import StrEnum
+from functools import cache
 from threading import Event
 from typing import Any, Protocol
 
@@ -117,11 +118,11 @@ class Scheduler:
         self._timetable = timetable
         self._advisor = advisor
         self._tables = tables
-        self._windows = windows
         self._jobs = jobs
         self._memory = memory
         self._clock = clock
         self._threads = threads
+        self._rhythm = cache(lambda table: timetable.rhythm(table, windows(table)))
 
     def run_once(self, stop: Event | None = None) -> Round:
         """Sees to everything that has come due since the last time; the first time, nothing has."""
@@ -169,8 +170,7 @@ class Scheduler:
         return sorted(found, key=lambda item: (item.occurrence, item.table))
 
     def _occurrences(self, table: TableId, after: datetime, until: datetime) -> list[Occurrence]:
-        rhythm = self._timetable.rhythm(table, self._windows(table))
-        return occurrences(rhythm, table, self._timetable.jitter, after, until)
+        return occurrences(self._rhythm(table), table, self._timetable.jitter, after, until)
 
     def _due(self, mark: Mark, now: datetime) -> tuple[list[Call], list[Skipped], dict[TableId, Pending]]:
         calls: list[Call] = []

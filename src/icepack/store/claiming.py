@@ -27,7 +27,8 @@ from sqlalchemy import (
     Update,
     Uuid,
     bindparam,
-    exists,
+    false,
+    func,
     insert,
     not_,
     or_,
@@ -93,7 +94,9 @@ class Claiming:
 
     def __init__(self, clock: DatabaseClock, dialect: Dialect) -> None:
         self._clock = clock
-        self._wakes = exists().where(SLEEPING, lanes.c.wakes_at <= clock.now())
+        # The earliest, and not whether one exists: for that the planner may read the whole table in vain.
+        earliest = select(lanes.c.wakes_at).where(SLEEPING).order_by(lanes.c.wakes_at).limit(ONE).scalar_subquery()
+        self._wakes = func.coalesce(earliest <= clock.now(), false())
         self._peek = select(_top_rank().label("rank"), self._wakes.label("wakes"))
         self._at_once = Prepared(self.whole_claim(), dialect, *(column.name for column in _TOLD), "lease_ends_at")
         self._choose = self._choice_alone()

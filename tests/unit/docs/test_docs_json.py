@@ -15,7 +15,7 @@ from generator import shapes
 from pyiceberg.catalog import load_catalog
 
 from icepack.cli.main import cli, run_command
-from icepack.cli.runs import steps_json
+from icepack.cli.runs import maintenance_json
 from icepack.domain.actions import RewriteManifests
 from icepack.domain.run import RunRecord, RunState, Totals
 from icepack.domain.table import TableId
@@ -44,6 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     properties = {"type": "sql", "uri": f"sqlite:///{root}/catalog.db", "warehouse": f"file://{root}/warehouse"}
     lines = [f"      {key}: {value}" for key, value in properties.items()]
     config = ["catalogs:", "  lake:", *(line[2:] for line in lines), "state:", f"  url: sqlite:///{root}/state.db"]
+    config += ["policy:", "  daily_budget: 5"]
     (root / "icepack.yaml").write_text("\n".join(config))
     catalog = load_catalog("lake", **properties)
     catalog.create_namespace("sales")
@@ -86,8 +87,10 @@ def printed(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
             ("run", "expire_snapshots", "orders", "--dry-run", "--older-than", "0s"),
         ),
         ("icepack run rewrite_manifests --dry-run", ("run", "rewrite_manifests", "orders", "--dry-run")),
-        ("icepack maintain --dry-run", ("maintain", "--all", "--dry-run")),
         ("icepack history", ("history",)),
+        ("icepack schedule", ("schedule",)),
+        ("icepack orchestrate", ("orchestrate",)),
+        ("icepack health-sync", ("health-sync", "--once")),
         ("icepack config", ("config",)),
     ],
 )
@@ -98,6 +101,14 @@ def test_a_command_prints_the_keys_of_the_reference(command: str, arguments: tup
     assert {path for path in documented - found if not path.startswith("errors[]")} == set()
 
 
+def test_a_dry_maintain_prints_keys_of_the_same_object(printed: Printed) -> None:
+    found = shapes.paths(printed("maintain", "--all", "--dry-run"), "icepack maintain")
+    assert found <= set(shapes.envelopes()["icepack maintain"])
+    assert {"plan", "steps", "tables", "errors", "plan[].actions"} <= found
+
+
 def test_maintain_prints_the_keys_of_the_reference() -> None:
-    shown = steps_json([MaintainStep(table=TABLE, record=RECORD)], [(TABLE, "unreadable")])
-    assert shapes.paths(shown, "icepack maintain") == set(shapes.envelopes()["icepack maintain"])
+    shown = maintenance_json([], [MaintainStep(table=TABLE, record=RECORD)], [(TABLE, "unreadable")])
+    assert shapes.paths(shown, "icepack maintain") | {"plan[].table", "plan[].actions"} == set(
+        shapes.envelopes()["icepack maintain"]
+    )

@@ -324,8 +324,8 @@ def test_a_running_job_counts_once_by_its_estimate(build: Build, stores: Stores,
 
 def test_a_budget_of_some_tables_is_shared_by_those_alone(build: Build, stores: Stores, advisor: FakeAdvisor) -> None:
     advisor.add(ORDERS, small=50)
-    advisor.add(ITEMS, small=400)
-    advisor.add(LOG, small=400)
+    advisor.add(ITEMS, small=50)
+    advisor.add(LOG, small=50)
     cost = build().run_once(shadow=True).placed[0].decision.candidate.cost_dollars
     rules = [rule("sales.*", daily_budget=cost * 1.5), rule("lake.*", daily_compute="1000h")]
     found = build(rules, terms={"concurrency": 9}).run_once()

@@ -1,0 +1,181 @@
+"""The database goes away and comes back: every call says so plainly, and afterwards everything goes on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from icepack.domain.job import Claim, ClaimLost, JobProgress, JobState
+from icepack.domain.queue_ports import AuditEvent, KeepFor
+from icepack.errors import EnvironmentFault
+from icepack.store import postgres as postgres_module
+from icepack.store.backend import Stores, open_stores
+from icepack.store.prepared import Prepared
+from icepack.store.reaper import Reaper
+
+from .postgres import PostgresServer
+from .queueing import DAWN, DONE, LEASE, request
+from .records import ODD, ORDERS
+
+SHORT_LEASE = timedelta(seconds=2)
+
+Call = Callable[[Stores, Claim], object]
+CALLS: dict[str, Call] = {
+    "submit": lambda stores, _: stores.jobs.submit(request(ODD)),
+    "claim": lambda stores, _: stores.jobs.claim("w", LEASE),
+    "heartbeat": lambda stores, claim: stores.jobs.heartbeat(claim),
+    "progress": lambda stores, claim: stores.jobs.progress(claim, JobProgress()),
+    "finish": lambda stores, claim: stores.jobs.finish(claim, DONE),
+    "fail": lambda stores, claim: stores.jobs.fail(claim, "x"),
+    "hand back": lambda stores, claim: stores.jobs.hand_back(claim),
+    "cancel": lambda stores, claim: stores.jobs.cancel(claim.job_id),
+    "get": lambda stores, claim: stores.jobs.get(claim.job_id),
+    "list": lambda stores, _: stores.jobs.list_jobs(),
+    "events": lambda stores, claim: stores.jobs.events(claim.job_id),
+    "counts": lambda stores, _: stores.jobs.counts(),
+    "reap": lambda stores, _: stores.jobs.reap(),
+    "now": lambda stores, _: stores.jobs.now(),
+    "lock": lambda stores, _: stores.locks.acquire(ODD, "cli", LEASE),
+    "locks": lambda stores, _: stores.locks.list_locks(),
+    "break": lambda stores, _: stores.locks.break_lock(ODD),
+    "begin": lambda stores, _: stores.cache.begin("sync", LEASE),
+    "cache": lambda stores, _: stores.cache.state(),
+    "tables": lambda stores, _: list(stores.cache.tables()),
+    "statuses": lambda stores, _: stores.history.statuses(ODD),
+    "audit": lambda stores, _: stores.audit.record(AuditEvent(at=DAWN, actor="a", action="b")),
+    "prune": lambda stores, _: stores.retention.prune(KeepFor()),
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """One that may be stopped, and that loses nothing by it."""
+    server = PostgresServer(durable=True)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def stores(server: PostgresServer) -> Iterator[Stores]:
+    with server.database() as url:
+        stores = open_stores(url)
+        yield stores
+        stores.close()
+
+
+def _claim(stores: Stores) -> Claim:
+    stores.jobs.submit(request(ORDERS))
+    claim = stores.jobs.claim("w", LEASE)
+    assert claim is not None
+    return claim
+
+
+def test_every_call_says_plainly_that_the_database_is_away_and_works_again_after(
+    server: PostgresServer, stores: Stores
+) -> None:
+    claim = _claim(stores)
+    secret = server.password
+    server.stop("immediate")
+    for name, call in CALLS.items():
+        with pytest.raises(EnvironmentFault, match="could not be used") as caught:
+            call(stores, claim)
+        assert secret not in str(caught.value), name
+    server.start()
+    assert stores.jobs.heartbeat(claim) is False
+    assert [lock.token for lock in stores.locks.list_locks()] == [claim.fence]
+    stores.jobs.finish(claim, DONE)
+    assert stores.jobs.get(claim.job_id).state is JobState.SUCCEEDED
+
+
+def test_workers_that_wait_lose_nothing(server: PostgresServer, stores: Stores) -> None:
+    """What was said is either wholly there or not at all, and can be said again; nobody is robbed of a living claim."""
+    for number in range(40):
+        stores.jobs.submit(request(f"lake.sales.t{number}", max_attempts=9))
+    over = threading.Event()
+    faults: list[EnvironmentFault] = []
+    losses: list[ClaimLost] = []
+
+    def patiently(call: Callable[[], Any]) -> Any:
+        while True:
+            try:
+                return call()
+            except EnvironmentFault as fault:
+                faults.append(fault)
+                time.sleep(0.1)
+
+    def work(name: str) -> None:
+        while not over.is_set():
+            claim = patiently(lambda: stores.jobs.claim(name, SHORT_LEASE))
+            time.sleep(0.05)
+            if claim is not None:
+                finish(claim)
+
+    def finish(claim: Claim) -> None:
+        try:
+            patiently(lambda: stores.jobs.finish(claim, DONE))
+        except ClaimLost as loss:
+            losses.append(loss)
+
+    threads = [threading.Thread(target=work, args=(f"w{number}",)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    server.stop("immediate")
+    time.sleep(0.3)
+    server.start()
+    reaper = Reaper(stores.jobs, SHORT_LEASE)
+    deadline = time.monotonic() + 60
+    while stores.jobs.counts()[JobState.SUCCEEDED] < 40 and time.monotonic() < deadline:
+        reaper.tick()
+        time.sleep(0.1)
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert faults
+    assert losses == []
+    assert stores.jobs.counts()[JobState.SUCCEEDED] == 40
+    assert stores.locks.list_locks() == []
+
+
+def test_an_answer_that_was_lost_can_be_asked_for_again(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commit got through, its confirmation did not."""
+    claim = _claim(stores)
+    genuine = Prepared._run
+
+    def cut(self: Prepared, connection: Any, values: dict[str, Any]) -> Any:
+        genuine(self, connection, values)
+        connection.connection.driver_connection.close()
+        return genuine(self, connection, values)
+
+    monkeypatch.setattr(Prepared, "_run", cut)
+    with pytest.raises(EnvironmentFault):
+        stores.jobs.finish(claim, DONE)
+    monkeypatch.undo()
+    assert stores.jobs.get(claim.job_id).state is JobState.SUCCEEDED
+    stores.jobs.finish(claim, DONE)
+    assert [event.kind.value for event in stores.jobs.events(claim.job_id)] == ["submitted", "claimed", "succeeded"]
+
+
+@pytest.mark.parametrize("rest_seconds", [0.0, 60.0])
+def test_a_connection_that_died_at_rest_is_replaced(
+    server: PostgresServer, stores: Stores, monkeypatch: pytest.MonkeyPatch, rest_seconds: float
+) -> None:
+    """Unnoticed when it has rested; one that was in use a moment ago fails once."""
+    monkeypatch.setattr(postgres_module, "REST_SECONDS", rest_seconds)
+    stores.jobs.now()
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+        connection.execute(others, (stores.engine.url.database,))
+    if rest_seconds:
+        with pytest.raises(EnvironmentFault):
+            stores.jobs.now()
+    assert stores.jobs.now() is not None

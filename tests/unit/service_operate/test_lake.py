@@ -1,0 +1,286 @@
+"""All of it together on a lake that PyIceberg alone built, called as users call it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from sqlalchemy import event
+
+from icepack.catalog.catalog import Catalogs
+from icepack.catalog.discovery import CatalogDiscovery
+from icepack.cli.main import cli, run_command
+from icepack.domain.actions import ActionKind, Compact, Strategy
+from icepack.domain.queue_ports import AuditEvent
+from icepack.domain.table import TableId
+from icepack.service.schedule_log import ACTOR, PASS
+from icepack.store.backend import Stores
+
+from .parts import queued
+
+ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
+CONFIG = """
+state: {{url: "sqlite:///{root}/state.db"}}
+catalogs:
+  lake: {{type: sql, uri: "sqlite:///{root}/catalog.db", warehouse: "file://{root}/w"}}
+scheduler: {{timezone: Europe/Berlin, jitter: 2m}}
+policies:
+  - match: sales.items
+    windows: "mon-fri 22:00-06:00; sat,sun 00:00-24:00"
+tables:
+  - name: sales.orders
+    schedule: "*/30 * * * *"
+    strategy: small-files
+    options: {{target_file_size: 64MB, max_cost: 2.5}}
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Call = Callable[..., Answer]
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> SqlCatalog:
+    """`sales.orders` has twelve small files, `sales.items` six, `sales.ok` one; there is an internal table too."""
+    made = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/w")
+    made.create_namespace("sales")
+    for name, commits in (("orders", 12), ("items", 6), ("ok", 1), ("_log", 1)):
+        table = made.create_table(f"sales.{name}", ROWS.schema)
+        for _ in range(commits):
+            table.append(ROWS)
+    (tmp_path / "icepack.yaml").write_text(CONFIG.format(root=tmp_path))
+    return made
+
+
+@pytest.fixture
+def call(capsys: pytest.CaptureFixture[str]) -> Call:
+    from icepack.cli.pictures import console
+
+    def invoke(*arguments: str) -> Answer:
+        console.cache_clear()
+        code = run_command(cli, list(arguments), prog_name="icepack")
+        printed = capsys.readouterr()
+        return Answer(code, printed.out, printed.err)
+
+    return invoke
+
+
+def test_health_sync_looks_at_what_changed(call: Call, catalog: SqlCatalog, stores: Stores) -> None:
+    first = call("health-sync", "--once", "--format", "json").json
+    assert (first["tables"], first["changed"], first["refreshed"], first["errors"]) == (3, 3, 3, [])
+    assert call("health-sync", "--once", "--format", "json").json["refreshed"] == 0
+    catalog.load_table("sales.ok").append(ROWS)
+    answer = call("health-sync", "--once")
+    assert answer.code == 0
+    assert "3 tables, 1 changed: 1 looked at, 0 gone" in answer.out
+    cached = stores.cache.get(TableId("lake", ("sales",), "ok"))
+    assert cached is not None
+    assert cached.status.metadata_location == catalog.load_table("sales.ok").metadata_location
+
+
+def test_health_sync_reports_a_table_that_cannot_be_read_and_keeps_its_row(
+    call: Call, catalog: SqlCatalog, stores: Stores, tmp_path: Path
+) -> None:
+    call("health-sync", "--once")
+    catalog.load_table("sales.ok").append(ROWS)
+    for path in (tmp_path / "w" / "sales" / "ok" / "metadata").glob("*.metadata.json"):
+        path.unlink()
+    answer = call("health-sync", "--once")
+    assert answer.code == 0
+    assert "✗ lake.sales.ok" in answer.out
+    assert TableId("lake", ("sales",), "ok") in stores.cache.locations()
+
+
+def test_health_sync_gives_up_when_no_catalog_answers(call: Call, catalog: SqlCatalog, tmp_path: Path) -> None:
+    call("health-sync", "--once")
+    (tmp_path / "catalog.db").write_bytes(b"this is no database" * 100)
+    answer = call("health-sync", "--once")
+    assert answer.code == 1
+    assert "What it holds is" in answer.err
+
+
+def test_another_refresh_under_way_is_no_failure(call: Call, catalog: SqlCatalog, stores: Stores) -> None:
+    stores.cache.begin("another", timedelta(minutes=5))
+    answer = call("health-sync", "--once")
+    assert answer.code == 0
+    assert "'another' is refreshing" in answer.err
+
+
+def test_the_cron_job_runs_one_cycle(catalog: SqlCatalog, stores: Stores, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "icepack.health_sync_job"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "3 looked at" in done.stdout
+    assert len(stores.cache.locations()) == 3
+
+
+def test_schedule_says_what_runs_next(call: Call, catalog: SqlCatalog) -> None:
+    answer = call("schedule")
+    assert answer.code == 0
+    assert "next (Europe/Berlin)" in answer.out
+    assert "compact small_files" in answer.out
+    assert "whatever is recommended then" in answer.out
+    one = call("schedule", "orders", "--days", "1")
+    assert "… and " not in one.out
+    assert 47 <= one.out.count("*/30 * * * *") <= 49
+
+
+def test_schedule_as_json_has_every_run_of_the_week(call: Call, catalog: SqlCatalog) -> None:
+    found = call("schedule", "--format", "json").json
+    assert found["timezone"] == "Europe/Berlin"
+    assert found["errors"] == []
+    by_table: dict[str, list[Any]] = {}
+    for run in found["runs"]:
+        by_table.setdefault(run["table"], []).append(run)
+    assert set(by_table) == {"lake.sales.orders", "lake.sales.items", "lake.sales.ok"}
+    assert 330 <= len(by_table["lake.sales.orders"]) <= 340
+    assert by_table["lake.sales.orders"][0]["compaction"] == {
+        "strategy": "small_files",
+        "target_file_bytes": 64 * 1024**2,
+        "max_cost_dollars": 2.5,
+    }
+    assert all(0 <= run["jitter_seconds"] < 120 for run in found["runs"])
+    assert [run["due_at"] for run in found["runs"]] == sorted(run["due_at"] for run in found["runs"])
+
+
+def test_schedule_goes_by_the_tables_own_windows(call: Call, catalog: SqlCatalog) -> None:
+    with catalog.load_table("sales.ok").transaction() as transaction:
+        transaction.set_properties({"icepack.windows": "sun 03:00-04:00"})
+    run = call("schedule", "sales.ok", "--format", "json").json["runs"][0]
+    assert run["opens_at"] == run["due_at"] != run["tick"]
+
+
+def test_a_table_with_a_bad_window_is_reported_and_scheduled_by_the_configuration(
+    call: Call, catalog: SqlCatalog
+) -> None:
+    with catalog.load_table("sales.ok").transaction() as transaction:
+        transaction.set_properties({"icepack.windows": "at night"})
+    answer = call("schedule", "sales.ok")
+    assert answer.code == 1
+    assert "no window" in answer.out
+    assert "whatever is recommended then" in answer.out
+
+
+def test_a_scheduler_that_is_switched_off_says_so(call: Call, catalog: SqlCatalog) -> None:
+    for command in ("scheduler", "schedule"):
+        answer = call("--set", "scheduler.enabled=false", command)
+        assert (answer.code, "scheduler.enabled" in answer.err) == (2, True)
+
+
+def test_the_scheduler_submits_a_scheduled_compaction_word_for_word(
+    call: Call, catalog: SqlCatalog, stores: Stores
+) -> None:
+    assert call("scheduler", "--once").code == 0
+    (entry,) = stores.audit.entries(actor=ACTOR, action=PASS)
+    # As if the scheduler had last looked half an hour ago.
+    ago = (entry.at - timedelta(minutes=32)).isoformat()
+    stores.audit.record(AuditEvent(at=entry.at, actor=ACTOR, action=PASS, details={"until": ago, "pending": []}))
+    answer = call("scheduler", "--once")
+    assert answer.code == 0
+    found = [job for job in queued(stores) if job.table.name == "orders"]
+    assert [job.kind for job in found] == [ActionKind.COMPACT]
+    action = found[0].action
+    assert isinstance(action, Compact)
+    assert (action.strategy, action.target_file_bytes, action.max_cost_dollars) == (
+        Strategy.SMALL_FILES,
+        64 * 1024**2,
+        2.5,
+    )
+    assert "lake.sales.orders: compact" in answer.err
+
+
+def test_orchestrate_submits_the_neediest_and_then_holds_them(call: Call, catalog: SqlCatalog, stores: Stores) -> None:
+    shadow = call("orchestrate", "--shadow", "--explain")
+    assert shadow.code == 0
+    assert "would be submitted" in shadow.out
+    assert queued(stores) == []
+    assert len(stores.audit.entries(actor="orchestrator")) >= 2
+    call("health-sync", "--once")
+    found = call("orchestrate", "--format", "json", "--explain").json
+    assert found["decisions"][0]["table"] == "lake.sales.orders"
+    assert found["jobs_submitted"] == len(queued(stores)) > 0
+    assert found["cache_age_seconds"] is not None
+    again = call("orchestrate", "--format", "json").json
+    assert (again["jobs_submitted"], again["decisions"]) == (0, [])
+    assert "It has jobs queued or running." in call("orchestrate", "--explain").out
+
+
+def test_orchestrate_in_shadow_mode_by_configuration(call: Call, catalog: SqlCatalog, stores: Stores) -> None:
+    found = call("--set", "orchestrator.shadow=true", "--set", "policy.daily_budget=9", "orchestrate", "--explain")
+    assert "tables would get jobs" in found.out
+    assert queued(stores) == []
+
+
+@pytest.mark.parametrize("command", [("orchestrate", "--loop"), ("health-sync",)])
+def test_json_is_for_one_round(call: Call, catalog: SqlCatalog, command: tuple[str, ...]) -> None:
+    assert call(*command, "--format", "json").code == 2
+
+
+@contextmanager
+def statements(catalog: Catalog) -> Iterator[list[str]]:
+    seen: list[str] = []
+    engine = catalog.engine  # type: ignore[attr-defined]
+
+    def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        seen.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(engine, "before_cursor_execute", note)
+
+
+def test_a_sql_catalog_tells_all_locations_in_one_query(catalog: SqlCatalog, tmp_path: Path) -> None:
+    catalog.create_namespace(("deep", "er"))
+    catalog.create_table(("deep", "er", "t"), ROWS.schema)
+    catalogs = Catalogs({"lake": dict(catalog.properties)})
+    discovery = CatalogDiscovery(catalogs)
+    with statements(catalogs.open("lake")) as seen:
+        found = discovery.metadata_locations("lake")
+    assert len(seen) == 1
+    assert sorted(found) == discovery.tables()
+    assert TableId("lake", ("deep", "er"), "t") in found
+    assert all(location == catalogs.load(table).metadata_location for table, location in found.items())
+
+
+def test_views_are_no_tables(catalog: SqlCatalog) -> None:
+    from pyiceberg.catalog.sql import IcebergTables
+    from sqlalchemy import insert
+
+    row = {"catalog_name": "lake", "table_namespace": "sales", "table_name": "v", "metadata_location": "x"}
+    with catalog.engine.begin() as connection:
+        connection.execute(insert(IcebergTables).values(**row, iceberg_type="VIEW"))
+    discovery = CatalogDiscovery(Catalogs({"lake": dict(catalog.properties)}))
+    assert TableId("lake", ("sales",), "v") not in discovery.metadata_locations("lake")
+
+
+def test_of_other_catalogs_each_table_is_loaded_and_one_that_cannot_be_has_no_location(
+    catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in (tmp_path / "w" / "sales" / "ok" / "metadata").glob("*.metadata.json"):
+        path.unlink()
+    discovery = CatalogDiscovery(Catalogs({"lake": dict(catalog.properties)}))
+    expected = discovery.metadata_locations("lake")
+    monkeypatch.setattr("pyiceberg.catalog.sql.SqlCatalog", type("Another", (), {}))
+    found = discovery.metadata_locations("lake")
+    assert found == {table: "" if table.name == "ok" else location for table, location in expected.items()}
