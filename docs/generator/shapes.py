@@ -15,16 +15,18 @@ from generator.markdown import page as markdown_page
 from generator.words import field_words, first_paragraph, known, words
 from icepack.doctor import Check
 from icepack.domain.health import HealthReport
+from icepack.domain.job import Job, JobEvent
 from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.policy import Policy
 from icepack.domain.ports import ExpiryPreview
+from icepack.domain.queue_ports import Pruned, TableLock
 from icepack.domain.recommendation import Recommendation
 from icepack.domain.run import RunRecord, Totals
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
 
 ROOTS = (TableId, TableStatus, HealthReport, Totals, Policy, Recommendation, CompactionPlan, ExpiryPreview)
-ROOTS_OF_RUNS = (RunRecord, Check)
+ROOTS_OF_RUNS = (RunRecord, Job, JobEvent, TableLock, Pruned, Check)
 
 
 @cache

@@ -43,6 +43,10 @@ def freeze_with_jvm() -> None:
     freeze()
 
 
+def lose_the_jvm() -> None:
+    os.kill(_gateway().proc.pid, signal.SIGKILL)
+
+
 def die_and_leave_the_jvm() -> None:
     """The JVM ends when its standard input does; another process holds that open."""
     holder = subprocess.Popen(["sleep", "120"], pass_fds=[_gateway().proc.stdin.fileno()], start_new_session=True)
@@ -68,6 +72,7 @@ def die_any_moment_now() -> None:
 
 MID_REWRITE: dict[str, Callable[[], None]] = {
     "mid_rewrite": die,
+    "jvm_dies": lose_the_jvm,
     "jvm_lives_on": die_and_leave_the_jvm,
     "frozen": freeze,
     "frozen_with_jvm": freeze_with_jvm,

@@ -96,24 +96,28 @@ def late_commit_is_refused(chaos: Chaos, job: Job, zombie: WorkerProcess) -> Non
     assert chaos.rewrites(job.table, job.id) == [winner]
 
 
-POINTS = ("after_claim", "mid_rewrite", "after_commit", "mid_finish", "jvm_lives_on", "frozen", "frozen_with_jvm")
+POINTS = (
+    "after_claim", "mid_rewrite", "after_commit", "mid_finish", "jvm_dies", "jvm_lives_on", "frozen", "frozen_with_jvm",
+)  # fmt: skip
 ANY_MOMENT = "any_moment"
+ASKED = "asked_to_stop"
 
 
 class Victim:
     """A worker, and when it is to be killed or woken from outside."""
 
     def __init__(self, chaos: Chaos, dice: random.Random) -> None:
-        self.point = dice.choice((*POINTS, ANY_MOMENT, ANY_MOMENT))
+        self.point = dice.choice((*POINTS, ANY_MOMENT, ANY_MOMENT, ASKED))
         self.worker = chaos.start(self.point)
-        self._dies_at = time.monotonic() + dice.uniform(2, 30) if self.point == ANY_MOMENT else None
+        self._dies_at = time.monotonic() + dice.uniform(2, 30) if self.point in (ANY_MOMENT, ASKED) else None
         self._sleeps_seconds = dice.uniform(LEASE_SECONDS / 2, LEASE_SECONDS * 4)
         self._wakes_at: float | None = None
         self.was_struck = False
 
     def is_over(self) -> bool:
         if self._dies_at is not None and time.monotonic() > self._dies_at:
-            self.worker.signal(signal.SIGKILL)
+            self.worker.signal(signal.SIGTERM if self.point == ASKED else signal.SIGKILL)
+            self._dies_at = None
         if self._wakes_at is None and self.worker.is_frozen:
             self.was_struck = True
             self._wakes_at = time.monotonic() + self._sleeps_seconds
@@ -121,7 +125,8 @@ class Victim:
             self.worker.thaw_jvm()
             self.worker.signal(signal.SIGCONT)
         code = self.worker.process.poll()
-        self.was_struck |= code == KILLED
+        self.was_struck |= code == KILLED or (code == HANDED_BACK and self.point == "jvm_dies")
+        assert code in (None, KILLED, 0, HANDED_BACK), self.worker.log_tail()
         return code is not None
 
 

@@ -134,8 +134,9 @@ class MaintenanceRunner:
         if isinstance(record.action, RemoveOrphanFiles) and record.action.dry_run:
             return
         try:
-            # One job has one record: whoever lost the job must not write over its successor's.
-            request.still_mine()
+            if request.attempt is not None:
+                # A job has one record: whoever lost the job must not write over its successor's.
+                request.still_mine()
         except Cancelled as exc:
             log.warning("%s on %s is not remembered: %s", record.kind, record.table, exc)
         else:

@@ -235,8 +235,17 @@ class TestWhoMayWrite:
     def test_the_engine_can_ask_too(self) -> None:
         asked: list[int] = []
         table = Table(deed=lambda context: context.check())
-        run(table, still_mine=lambda: asked.append(1))
+        run(table, still_mine=lambda: asked.append(1), attempt=1)
         assert len(asked) == 4, "at the start, before the engine, within it, at the end"
+
+    def test_a_run_by_hand_is_remembered_even_when_it_lost_its_lock(self) -> None:
+        memory = Memory()
+
+        def still_mine() -> None:
+            raise Cancelled("The lock was broken.")
+
+        run(Table(), memory=memory, still_mine=still_mine)
+        assert [kept.state for kept in memory.saved] == [RunState.RUNNING, RunState.CANCELLED]
 
     def test_an_engine_that_was_told_to_stop_does_not_begin(self) -> None:
         import threading
