@@ -35,7 +35,8 @@ def tell_schedule(found: Round) -> None:
         if answer.end is not End.NOTHING:
             tell(f"{answer.call.table}: {_answer_text(answer)}")
     for item in found.skipped:
-        tell(f"{item.table}: the tick of {item.tick:%Y-%m-%d %H:%M} UTC is left out. {item.reason}")
+        more = f" and {item.count - 1} before it are" if item.count > 1 else " is"
+        tell(f"{item.table}: the tick of {item.tick:%Y-%m-%d %H:%M} UTC{more} left out. {item.reason}")
 
 
 def _answer_text(answer: Answer) -> str:

@@ -24,6 +24,7 @@ from icepack.domain.windows import HORIZON, Span, Window, next_opening, spans
 
 DEFAULT_LINE = "0 */6 * * *"
 DEFAULT_CATCH_UP = timedelta(hours=1)
+LEAST_CATCH_UP = timedelta(minutes=5)
 
 _LOOKBACKS = (timedelta(hours=1), timedelta(days=1), HORIZON)
 _INSTANT = timedelta(microseconds=1)
@@ -59,11 +60,16 @@ class Timetable:
     catch_up: timedelta = DEFAULT_CATCH_UP
 
     def entry_for(self, table: TableId) -> ScheduleEntry:
-        """The entry that reaches deepest, as with policies; without one, the default."""
+        """The entry that reaches deepest, the last among equals, as with policies; without one, the default."""
         fitting = [entry for entry in self.entries if entry.pattern.matches(table)]
         if not fitting:
             return ScheduleEntry(pattern=TablePattern.parse("*"), line=self.default_line)
-        return max(fitting, key=lambda entry: PolicyRule(entry.pattern, {}).rank(table))
+        return sorted(fitting, key=lambda entry: PolicyRule(entry.pattern, {}).rank(table))[-1]
+
+    @property
+    def patience(self) -> timedelta:
+        """How late a tick may be: `catch_up`, but never so little that a busy scheduler would miss what it just met."""
+        return max(self.catch_up, LEAST_CATCH_UP)
 
     def rhythm(self, table: TableId, windows: tuple[Window, ...]) -> Rhythm:
         return Rhythm(self.entry_for(table).line, self.zone, windows)

@@ -33,11 +33,12 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """A tick that is not made up for, and why."""
+    """Ticks of a table that are not made up for, the latest of them, and why."""
 
     table: TableId
     tick: datetime
     reason: str
+    count: int = 1
 
 
 class ScheduleLog:
@@ -52,9 +53,7 @@ class ScheduleLog:
         details = {
             "until": mark.until.isoformat(),
             "pending": [_pending_json(table, pending) for table, pending in sorted(mark.pending.items())],
-            "skipped": [
-                {"table": str(item.table), "tick": item.tick.isoformat(), "reason": item.reason} for item in skipped
-            ],
+            "skipped": [_skipped_json(item) for item in skipped],
             **counts,
         }
         outcome = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
@@ -64,6 +63,10 @@ class ScheduleLog:
 def _mark(details: Mapping[str, Any]) -> Mark:
     pending = {TableId.parse(item["table"]): _pending(item) for item in details["pending"]}
     return Mark(until=datetime.fromisoformat(details["until"]), pending=pending)
+
+
+def _skipped_json(item: Skipped) -> dict[str, Any]:
+    return {"table": str(item.table), "tick": item.tick.isoformat(), "count": item.count, "reason": item.reason}
 
 
 def _pending_json(table: TableId, pending: Pending) -> dict[str, str]:

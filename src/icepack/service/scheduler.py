@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 ACTIVE = frozenset({JobState.QUEUED, JobState.RUNNING})
 TRY_AGAIN_AFTER = timedelta(minutes=1)
+LONGEST_LOOK_BACK = timedelta(days=7)
+"""Ticks that were missed before are not even counted."""
 
 
 class Advisor(Protocol):
@@ -176,14 +178,17 @@ class Scheduler:
         calls: list[Call] = []
         skipped: list[Skipped] = []
         waiting: dict[TableId, Pending] = {}
+        catch_up = self._timetable.patience
+        since = max(mark.until, now - max(LONGEST_LOOK_BACK, catch_up))
         for table in self._tables():
-            due = self._occurrences(table, mark.until, now)
+            due = self._occurrences(table, since, now)
             pending = mark.pending.get(table)
             if pending is not None and not due and pending.again_at > now:
                 waiting[table] = pending
                 continue
-            missed = judge_missed([*([pending.occurrence] if pending else []), *due], now, self._timetable.catch_up)
-            skipped.extend(Skipped(table=table, tick=item.tick, reason=_why(item, now)) for item in missed.skipped)
+            missed = judge_missed([*([pending.occurrence] if pending else []), *due], now, catch_up)
+            if missed.skipped:
+                skipped.append(_missed(table, missed.skipped, now))
             if missed.run is not None:
                 calls.append(Call(table=table, occurrence=missed.run))
         return sorted(calls, key=lambda call: (call.occurrence, call.table)), skipped, waiting
@@ -249,7 +254,11 @@ class Scheduler:
         jobs = sum(
             submission.outcome is Submitted.CREATED for answer in found.answers for submission in answer.submissions
         )
-        counts = {"jobs": jobs, **{end.value: ends[end.value] for end in End}, "missed": len(found.skipped)}
+        counts = {
+            "jobs": jobs,
+            **{end.value: ends[end.value] for end in End},
+            "missed": sum(item.count for item in found.skipped),
+        }
         mark = Mark(until=now, pending=found.pending)
         self._memory.write(mark, counts=counts, skipped=found.skipped, at=now)
 
@@ -269,5 +278,7 @@ def _skipped(call: Call, reason: str) -> Skipped:
     return Skipped(table=call.table, tick=call.occurrence.tick, reason=reason)
 
 
-def _why(occurrence: Occurrence, now: datetime) -> str:
-    return f"It had come due {format_duration(now - occurrence.due_at)} before a scheduler could see to it."
+def _missed(table: TableId, found: Sequence[Occurrence], now: datetime) -> Skipped:
+    latest = max(found)
+    reason = f"It had come due {format_duration(now - latest.due_at)} before a scheduler could see to it."
+    return Skipped(table=table, tick=latest.tick, reason=reason, count=len(found))

@@ -306,7 +306,8 @@ def test_after_downtime_only_the_latest_tick_counts_and_the_others_are_recorded(
     build().run_once()
     assert len(queued(stores)) == runs
     newest = stores.audit.entries(action=PASS, limit=1)[0]
-    assert len(newest.details["skipped"]) == missed
+    assert [item["count"] for item in newest.details["skipped"]] == [missed]
+    assert newest.details["missed"] == missed
     assert "before a scheduler could see to it" in newest.details["skipped"][0]["reason"]
 
 
@@ -449,3 +450,25 @@ def test_jobs_that_were_cancelled_do_not_come_back_for_the_same_tick(
     build(memory=Stale(stores.audit)).run_once()
     assert queued(stores) == []
     assert stores.jobs.counts()[JobState.CANCELLED] == 1
+
+
+def test_after_weeks_of_downtime_the_record_stays_short(
+    build: Build, stores: Stores, advisor: FakeAdvisor, clock: HandClock
+) -> None:
+    advisor.add(ORDERS, small=50)
+    facts = {"entries": (entry("orders", "*/30 * * * *"),)}
+    build(**facts).run_once()
+    clock.forward(60 * DAY)
+    found = build(**facts).run_once()
+    assert len(found.answers) == 1
+    assert [item.count for item in found.skipped] == [7 * 48 - 1]
+
+
+def test_no_catch_up_at_all_still_leaves_a_busy_scheduler_its_time(
+    build: Build, stores: Stores, advisor: FakeAdvisor, clock: HandClock
+) -> None:
+    advisor.add(ORDERS, small=50)
+    facts = {"timetable": Timetable(catch_up=timedelta(0))}
+    build(**facts).run_once()
+    clock.forward(6 * HOUR + 4 * MINUTE)
+    assert len(build(**facts).run_once().answers) == 1
