@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 from sqlalchemy import Engine
 
 from icepack.store.backend import open_engine, select_history_store, upgrade
@@ -16,10 +15,6 @@ from icepack.store.history import SqlHistoryStore
 from .postgres import PostgresServer
 from .postgres_install import PostgresMissing
 from .queueing import Queue, make_clock, wipe
-
-# Two busy cores make single examples slow; a database of failures does not belong into the checkout.
-settings.register_profile("icepack", deadline=None, database=None)
-settings.load_profile("icepack")
 
 
 @pytest.fixture(scope="session")

@@ -96,6 +96,7 @@ def full_run(action: Action) -> RunRecord:
         action=action,
         table_uuid="6f1d6c4a-0000-4000-8000-000000000000",
         attempts=3,
+        retryable=True,
         message="gefügt: 'quotes', \"doppelt\", 100 %, :named, 雪\n🧊",
         before=totals(7, data_files=400),
         after=totals(LARGEST_SNAPSHOT_ID),

@@ -15,10 +15,18 @@ import pytest
 
 from icepack.errors import ConfigError, EnvironmentFault
 from icepack.store import sqlite
-from icepack.store.backend import open_engine, select_history_store
+from icepack.store.backend import (
+    open_engine,
+    open_stores,
+    select_history_store,
+    select_job_store,
+    select_locks,
+    select_table_cache,
+)
 
 from .postgres import PostgresServer
-from .records import run
+from .queueing import LEASE, request
+from .records import ORDERS, run
 
 SECRET = "s3cr3t-Pass"
 
@@ -81,6 +89,34 @@ def test_a_history_can_live_in_memory() -> None:
     record = run()
     store.save(record)
     assert store.runs() == [record]
+    store.close()
+
+
+def test_each_store_can_be_had_alone_and_all_share_one_database(database_url: str) -> None:
+    jobs, locks, cache = select_job_store(database_url), select_locks(database_url), select_table_cache(database_url)
+    submitted = jobs.submit(request(ORDERS)).job
+    lock = locks.acquire(ORDERS, "cli", LEASE)
+    cache.swap(cache.begin("sync", LEASE))
+    stores = open_stores(database_url)
+    assert [job.id for job in stores.jobs.list_jobs().jobs] == [submitted.id]
+    assert stores.locks.list_locks() == [lock]
+    assert stores.cache.state().generation is not None
+    assert stores.history.runs() == []
+    assert stores.audit.entries() == []
+    for store in (jobs, locks, cache, stores.audit, stores):
+        store.close()
+
+
+def test_running_out_of_connections_is_told_plainly(tmp_path: Path) -> None:
+    store = select_job_store(f"sqlite:///{tmp_path / 'state.db'}")
+    engine = store._engine
+    engine.pool._timeout = 0.05  # type: ignore[attr-defined]
+    taken = [engine.connect() for _ in range(15)]
+    with pytest.raises(EnvironmentFault, match="all connections to it were in use for too long"):
+        store.counts()
+    for connection in taken:
+        connection.close()
+    assert store.counts()
     store.close()
 
 

@@ -70,8 +70,8 @@ def _blocks(plan: dict[str, Any]) -> int:
 
 
 def _claim_plan(engine: Engine, store: SqlJobStore) -> dict[str, Any]:
-    prepared = store._claiming._at_once
-    return _explain(engine, prepared._text, {**prepared._constants, **LITERALS})
+    prepared = store._searching.claiming._at_once
+    return _explain(engine, prepared.text, {**prepared.constants, **LITERALS})
 
 
 def test_a_claim_costs_the_same_with_100_and_with_100_000_queued(shared: Engine) -> None:
@@ -98,7 +98,7 @@ def test_finishing_reads_as_little(shared: Engine) -> None:
     analyze(shared)
     prepared = store._finishing._at_once[JobState.SUCCEEDED]
     values = {
-        **prepared._constants,
+        **prepared.constants,
         "lane": str(claims[0].table),
         "held_fence": claims[0].fence,
         "held_by": "planner",
@@ -106,7 +106,7 @@ def test_finishing_reads_as_little(shared: Engine) -> None:
         "said": "",
         "told": None,
     }
-    _assert_frugal(_explain(shared, prepared._text, values), "pk_lanes")
+    _assert_frugal(_explain(shared, prepared.text, values), "pk_lanes")
     store.finish(claims[0], DONE)
 
 
@@ -119,4 +119,4 @@ def test_one_table_with_a_long_queue_costs_no_more(shared: Engine) -> None:
 
 def test_the_driver_can_keep_the_statement_in_its_cache(shared: Engine) -> None:
     """psycopg parses longer ones anew each time."""
-    assert len(SqlJobStore(shared)._claiming._at_once._text.encode()) <= 4096
+    assert len(SqlJobStore(shared)._searching.claiming._at_once.text.encode()) <= 4096

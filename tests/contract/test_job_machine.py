@@ -326,8 +326,8 @@ def _run(engine: Engine, examples: int, steps: int) -> None:
 
 
 def test_no_interleaving_breaks_the_queue_on_sqlite(memory_engine: Engine) -> None:
-    _run(memory_engine, examples=60, steps=50)
+    _run(memory_engine, examples=40, steps=40)
 
 
 def test_no_interleaving_breaks_the_queue_on_postgresql(postgres_engine: Engine) -> None:
-    _run(postgres_engine, examples=12, steps=40)
+    _run(postgres_engine, examples=8, steps=40)

@@ -31,27 +31,29 @@ def repeat(
     Only a wrong configuration ends it, since no waiting mends that.
     """
     pauses = backoff or Backoff(first_seconds=1.0, longest_seconds=max(every.total_seconds(), 1.0))
-    failures = 0
+    failures, said = 0, ""
     while not stop.is_set():
-        failures = failures + 1 if _failed(step, tell) else 0
+        trouble = _trouble(step)
+        if trouble != said:
+            tell(trouble or "All is well again.")
+        failures, said = (failures + 1, trouble) if trouble else (0, "")
         stop.wait(pauses.pause_seconds(failures) if failures else every.total_seconds())
 
 
-def _failed(step: Callable[[], object], tell: Callable[[str], None]) -> bool:
+def _trouble(step: Callable[[], object]) -> str:
+    """What went wrong in the step; empty when nothing did."""
     try:
         step()
-    except Cancelled:
-        return False
     except UsageError:
         raise
+    except Cancelled:
+        return ""
     except IcepackError as exc:
-        tell(str(exc))
-        return True
+        return str(exc)
     except Exception as exc:
         log.exception("an unexpected fault")
-        tell(f"Unexpected {type(exc).__name__}: {exc}")
-        return True
-    return False
+        return f"Unexpected {type(exc).__name__}: {exc}"
+    return ""
 
 
 def spread(work: Callable[[T], R], items: Sequence[T], threads: int, stop: Event | None = None) -> list[R]:

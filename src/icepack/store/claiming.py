@@ -98,7 +98,7 @@ class Claiming:
         earliest = select(lanes.c.wakes_at).where(SLEEPING).order_by(lanes.c.wakes_at).limit(ONE).scalar_subquery()
         self._wakes = func.coalesce(earliest <= clock.now(), false())
         self._peek = select(_top_rank().label("rank"), self._wakes.label("wakes"))
-        self._at_once = Prepared(self.whole_claim(), dialect, *(column.name for column in _TOLD), "lease_ends_at")
+        self._at_once = Prepared(self._whole_claim(), dialect, *(column.name for column in _TOLD), "lease_ends_at")
         self._choose = self._choice_alone()
         self._log = self._logged(_READ)
         self._hold = self._held(_READ, _FENCE).returning(lanes.c.expires_at)
@@ -126,7 +126,7 @@ class Claiming:
         started: Row[Any] = connection.execute(self._start, values).one()
         return {**started._mapping, "lease_ends_at": lease_ends_at}
 
-    def whole_claim(self) -> Update:
+    def _whole_claim(self) -> Update:
         """One statement reads from one moment: that the lane has not changed since is seen by its version."""
         picked = self._lane_of_next_turn().cte("picked")
         seen = lanes.alias("seen")

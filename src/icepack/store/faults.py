@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import URL
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
 from icepack.errors import EnvironmentFault
 
@@ -21,7 +22,7 @@ def plain_faults(url: URL) -> Iterator[None]:
     """Turn the driver's errors into an EnvironmentFault."""
     try:
         yield
-    except DBAPIError as error:
+    except (DBAPIError, NoConnectionFree) as error:
         reason = _reason(error)
         masked = _masked(reason, url)
         raise EnvironmentFault(
@@ -35,8 +36,10 @@ def shown(url: URL) -> str:
     return url.set(drivername=url.get_backend_name(), query={}).render_as_string(hide_password=True)
 
 
-def _reason(error: DBAPIError) -> str:
+def _reason(error: DBAPIError | NoConnectionFree) -> str:
     """What the driver said, on one line, without the statement it quotes."""
+    if isinstance(error, NoConnectionFree):
+        return "all connections to it were in use for too long"
     return " ".join(str(error.orig).partition("\nLINE ")[0].split()).rstrip(".")
 
 

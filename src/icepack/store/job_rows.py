@@ -9,7 +9,7 @@ from uuid import uuid4
 from sqlalchemy import ColumnElement, Connection, Select, select
 
 from icepack.domain.actions import action_from_json, action_to_json
-from icepack.domain.job import Job, JobEvent, JobEventKind, JobProgress, JobRequest, JobState
+from icepack.domain.job import Job, JobEvent, JobEventKind, JobFilter, JobProgress, JobRequest, JobState
 from icepack.domain.table import TableId
 from icepack.store.schema import events, jobs, lanes
 from icepack.store.text import storable
@@ -24,6 +24,21 @@ def select_jobs() -> Select[Any]:
 def read_job(connection: Connection, condition: ColumnElement[bool]) -> Job | None:
     row = connection.execute(select_jobs().where(condition)).first()
     return None if row is None else to_job(row._mapping)
+
+
+def conditions(wanted: JobFilter, before: int | None) -> list[ColumnElement[bool]]:
+    equal = {
+        jobs.c.table_name: wanted.table,
+        jobs.c.catalog: wanted.catalog,
+        jobs.c.action: wanted.kind,
+        jobs.c.requester: wanted.requester,
+    }
+    narrowing = [column == str(value) for column, value in equal.items() if value is not None]
+    if wanted.states:
+        narrowing.append(jobs.c.state.in_(sorted(wanted.states)))
+    if before is not None:
+        narrowing.append(jobs.c.number < before)
+    return narrowing
 
 
 def select_events() -> Select[Any]:

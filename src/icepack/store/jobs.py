@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import JSON, ColumnElement, Connection, Engine, Float, bindparam, func, select, update
+from sqlalchemy import JSON, Connection, Engine, Float, bindparam, func, select, update
 
 from icepack.domain.job import (
     DEFAULT_MAX_ATTEMPTS,
@@ -32,25 +32,19 @@ from icepack.domain.job import (
     Submission,
 )
 from icepack.domain.queue_ports import JobStore
-from icepack.store.claiming import MOST_URGENT, Claiming
+from icepack.store.cancelling import Cancelling
 from icepack.store.clock import DatabaseClock
 from icepack.store.ending import Finishing, Return, Returning
 from icepack.store.faults import plain_faults
-from icepack.store.job_rows import read_job, select_events, select_jobs, to_event, to_job
+from icepack.store.job_rows import conditions, read_job, select_events, select_jobs, to_event, to_job
 from icepack.store.journal import Journal
-from icepack.store.lanes import Hold, free_lane, held_lane, lock_lane, refresh_lane
+from icepack.store.lanes import Hold, free_lane, held_lane, lock_lane
 from icepack.store.reclaim import Reclaiming
 from icepack.store.schema import constant, events, jobs, lanes
-from icepack.store.states import moved
+from icepack.store.searching import Searching
 from icepack.store.submitting import Submitting
 from icepack.store.text import storable
 from icepack.store.transaction import at_once, reading, writing
-from icepack.store.waking import Waking
-
-WAKE_BATCH = 200
-"""Lanes that one claim wakes in one transaction."""
-SWEEPS = 2
-"""How often a claim looks through all priorities before it believes that everything left is taken."""
 
 
 class SqlJobStore(JobStore):
@@ -58,15 +52,13 @@ class SqlJobStore(JobStore):
         self._engine = engine
         self._clock = clock or DatabaseClock()
         journal = Journal(self._clock)
-        self._journal = journal
-        self._claiming = Claiming(self._clock, engine.dialect)
-        self._waking = Waking(self._clock)
+        self._searching = Searching(engine, self._clock)
         self._submitting = Submitting(self._clock, journal)
         self._finishing = Finishing(self._clock, journal, engine.dialect)
         self._returning = Returning(self._clock, journal)
         self._reclaiming = Reclaiming(self._clock, journal)
         self._beat = _renewal(self._clock)
-        self._cancel = moved(JobState.CANCELLED).values(finished_at=self._clock.now(), message=bindparam("said"))
+        self._cancelling = Cancelling(self._clock, journal)
 
     def submit(self, request: JobRequest) -> Submission:
         with plain_faults(self._engine.url), writing(self._engine) as connection:
@@ -75,7 +67,7 @@ class SqlJobStore(JobStore):
     def claim(self, worker: str, lease: timedelta) -> Claim | None:
         values = {"worker": worker, "lease_seconds": lease.total_seconds()}
         with plain_faults(self._engine.url):
-            row = self._search(values)
+            row = self._searching.claim(values)
         if row is None:
             return None
         job = to_job(row)
@@ -115,7 +107,7 @@ class SqlJobStore(JobStore):
     def cancel(self, job_id: UUID, *, by: str = "") -> Job:
         with plain_faults(self._engine.url), writing(self._engine) as connection:
             lock_lane(connection, str(_read(connection, job_id).table))
-            self._cancel_locked(connection, _read(connection, job_id), by)
+            self._cancelling.cancel(connection, _read(connection, job_id), by)
             return _read(connection, job_id)
 
     def retry(self, job_id: UUID, *, requester: str = "") -> Submission:
@@ -138,7 +130,7 @@ class SqlJobStore(JobStore):
             return _read(connection, job_id)
 
     def list_jobs(self, wanted: JobFilter | None = None, *, limit: int = 50, before: int | None = None) -> JobPage:
-        statement = select_jobs().where(*_conditions(wanted or JobFilter(), before))
+        statement = select_jobs().where(*conditions(wanted or JobFilter(), before))
         statement = statement.order_by(jobs.c.number.desc()).limit(limit + 1)
         with plain_faults(self._engine.url), reading(self._engine) as connection:
             rows = connection.execute(statement).all()
@@ -175,32 +167,6 @@ class SqlJobStore(JobStore):
     def close(self) -> None:
         self._engine.dispose()
 
-    def _search(self, values: dict[str, Any]) -> Mapping[str, Any] | None:
-        """From the most urgent rank down, past ranks whose lanes are all locked, until one is claimed."""
-        wakes_heeded = True
-        for _ in range(SWEEPS):
-            above, seen = MOST_URGENT, False
-            while True:
-                with at_once(self._engine) as connection:
-                    row = self._claiming.claim(connection, {**values, "above": above, "wakes_heeded": wakes_heeded})
-                    if row is not None:
-                        return row
-                    outlook = self._claiming.peek(connection, above)
-                if outlook.wakes and wakes_heeded:
-                    wakes_heeded = self._wake()
-                elif outlook.rank is None:
-                    break
-                else:
-                    above, seen = outlook.rank, True
-            if not seen:
-                return None
-        return None
-
-    def _wake(self) -> bool:
-        """False when others are at it: then there is no sense in waiting for them."""
-        with writing(self._engine) as connection:
-            return self._waking.wake(connection, WAKE_BATCH)
-
     def _give_up(self, claim: Claim, terms: Return) -> Job:
         with plain_faults(self._engine.url), writing(self._engine) as connection:
             if free_lane(connection, _hold(claim)):
@@ -208,24 +174,6 @@ class SqlJobStore(JobStore):
             elif not _was_told(connection, claim, terms.kind, JobEventKind.FAILED, JobEventKind.CANCELLED):
                 raise ClaimLost(claim)
             return _read(connection, claim.job_id)
-
-    def _cancel_locked(self, connection: Connection, job: Job, by: str) -> None:
-        if job.state is JobState.QUEUED:
-            said = f"Cancelled by {by}." if by else "Cancelled."
-            connection.execute(self._cancel.where(jobs.c.number == job.number), {"said": storable(said)})
-            self._note(connection, JobEventKind.CANCELLED, job, by)
-            refresh_lane(connection, str(job.table))
-        elif job.state is JobState.RUNNING:
-            if job.cancel_requested_at is None:
-                asked = update(jobs).where(jobs.c.number == job.number)
-                connection.execute(asked.values(cancel_requested_at=self._clock.now()))
-                self._note(connection, JobEventKind.CANCEL_REQUESTED, job, by)
-        elif job.state is not JobState.CANCELLED:
-            raise JobStateConflict(job, "cancelled")
-
-    def _note(self, connection: Connection, kind: JobEventKind, job: Job, actor: str) -> None:
-        row = {"id": job.id, "table_name": str(job.table), "attempts": job.attempts}
-        self._journal.of_job(connection, kind, row, actor)
 
 
 def _was_told(connection: Connection, claim: Claim, *kinds: JobEventKind) -> bool:
@@ -257,21 +205,6 @@ _PROGRESS = (
     )
     .values(progress=bindparam("done", type_=JSON))
 )
-
-
-def _conditions(wanted: JobFilter, before: int | None) -> list[ColumnElement[bool]]:
-    equal = {
-        jobs.c.table_name: wanted.table,
-        jobs.c.catalog: wanted.catalog,
-        jobs.c.action: wanted.kind,
-        jobs.c.requester: wanted.requester,
-    }
-    conditions = [column == str(value) for column, value in equal.items() if value is not None]
-    if wanted.states:
-        conditions.append(jobs.c.state.in_(sorted(wanted.states)))
-    if before is not None:
-        conditions.append(jobs.c.number < before)
-    return conditions
 
 
 def _read(connection: Connection, job_id: UUID) -> Job:

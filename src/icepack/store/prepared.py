@@ -7,34 +7,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Executable
+from sqlalchemy import Compiled, Connection, Dialect
 from sqlalchemy.exc import DBAPIError
 
 
 class Prepared:
-    def __init__(self, statement: Executable, dialect: Dialect, *columns: str) -> None:
-        compiled = statement.compile(dialect=dialect)  # type: ignore[attr-defined]
-        self._text = str(compiled)
-        self._constants = dict(compiled.params)
+    """`columns` names what the statement returns."""
+
+    def __init__(self, statement: Any, dialect: Dialect, *columns: str) -> None:
+        self._statement = statement
+        self._dialect = dialect
         self._columns = columns
 
+    @cached_property
+    def text(self) -> str:
+        return str(self._compiled)
+
+    @cached_property
+    def constants(self) -> dict[str, Any]:
+        """Values that are part of the statement itself; whatever the caller binds is among them as None."""
+        return dict(self._compiled.params)
+
     def first(self, connection: Connection, values: Mapping[str, Any]) -> dict[str, Any] | None:
-        row = self._run(connection, {**self._constants, **values})
+        row = self._run(connection, {**self.constants, **values})
         if row is None:
             return None
         return {name: _in_utc(value) for name, value in zip(self._columns, row, strict=True)}
 
     def _run(self, connection: Connection, values: dict[str, Any]) -> Any:
         driver: Any = connection.connection.driver_connection
-        errors = connection.dialect.loaded_dbapi.Error
         try:
-            return driver.execute(self._text, values).fetchone()
-        except errors as error:
+            return driver.execute(self.text, values).fetchone()
+        except self._dialect.loaded_dbapi.Error as error:
             if driver.closed:
                 connection.invalidate(error)
             raise DBAPIError(None, None, error, hide_parameters=True) from error
+
+    @cached_property
+    def _compiled(self) -> Compiled:
+        compiled: Compiled = self._statement.compile(dialect=self._dialect)
+        return compiled
 
 
 def _in_utc(value: Any) -> Any:

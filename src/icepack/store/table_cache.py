@@ -11,10 +11,9 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Float, Row, Select, bindparam, delete, or_, select, update
+from sqlalchemy import Connection, Engine, Float, Select, bindparam, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from icepack.domain.health import HealthReport
 from icepack.domain.queue_ports import (
     CachedTable,
     CacheState,
@@ -24,11 +23,8 @@ from icepack.domain.queue_ports import (
     TableCache,
     TableSummary,
 )
-from icepack.domain.recommendation import Recommendation
-from icepack.domain.run import Totals, totals
-from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
-from icepack.domain.wire import from_json, to_json
+from icepack.store.cached_rows import to_row, to_summary, to_table, to_tombstone
 from icepack.store.clock import DatabaseClock
 from icepack.store.faults import plain_faults
 from icepack.store.schema import BUILDING, CURRENT, cache_generations, cache_rows
@@ -61,10 +57,10 @@ class SqlTableCache(TableCache):
             return Generation(number=number, owner=owner, lease=lease)
 
     def write(self, generation: Generation, tables: Iterable[CachedTable]) -> None:
-        self._put(generation, (_row(generation, table) for table in tables))
+        self._put(generation, (to_row(generation, table) for table in tables))
 
     def remove(self, generation: Generation, tables: Iterable[TableId]) -> None:
-        self._put(generation, (_tombstone(generation, table) for table in tables))
+        self._put(generation, (to_tombstone(generation, table) for table in tables))
 
     def swap(self, generation: Generation) -> CacheState:
         number = generation.number
@@ -97,7 +93,7 @@ class SqlTableCache(TableCache):
         statement = _visible(*_DOCUMENTS).where(cache_rows.c.table_name == str(table))
         with plain_faults(self._engine.url), reading(self._engine) as connection:
             row = connection.execute(statement).one_or_none()
-        return None if row is None else _to_table(row)
+        return None if row is None else to_table(row)
 
     def summaries(
         self, *, catalog: str | None = None, after: TableId | None = None, limit: int | None = None
@@ -109,14 +105,14 @@ class SqlTableCache(TableCache):
         if after is not None:
             statement = statement.where(cache_rows.c.table_name > str(after))
         with plain_faults(self._engine.url), reading(self._engine) as connection:
-            return [_to_summary(row) for row in connection.execute(statement)]
+            return [to_summary(row) for row in connection.execute(statement)]
 
     def tables(self) -> Iterator[CachedTable]:
         """One statement sees one moment; its rows are fetched as they are read."""
         statement = _visible(*_DOCUMENTS).order_by(cache_rows.c.table_name)
         with plain_faults(self._engine.url), self._engine.connect() as connection:
             for row in connection.execution_options(yield_per=BATCH_ROWS).execute(statement):
-                yield _to_table(row)
+                yield to_table(row)
 
     def close(self) -> None:
         self._engine.dispose()
@@ -189,51 +185,3 @@ def _forget_before(connection: Connection, previous: int | None) -> None:
     if previous is not None:
         connection.execute(delete(cache_rows).where(cache_rows.c.replaced_by <= previous))
         connection.execute(delete(cache_generations).where(cache_generations.c.number < previous))
-
-
-def _row(generation: Generation, cached: CachedTable) -> dict[str, Any]:
-    advice = cached.recommendation
-    return {
-        "table_name": str(cached.table),
-        "generation": generation.number,
-        "replaced_by": None,
-        "removed": False,
-        "catalog": cached.table.catalog,
-        "metadata_location": cached.status.metadata_location,
-        "inspected_at": cached.status.observed_at,
-        "score": cached.health.score,
-        "totals": to_json(totals(cached.status, cached.health.score)),
-        "status": to_json(cached.status),
-        "health": to_json(cached.health),
-        "recommendation": None if advice is None else to_json(advice),
-    }
-
-
-def _tombstone(generation: Generation, table: TableId) -> dict[str, Any]:
-    empty = dict.fromkeys(("replaced_by", "inspected_at", "score", "totals", "status", "health", "recommendation"))
-    return {
-        **empty,
-        "table_name": str(table),
-        "generation": generation.number,
-        "removed": True,
-        "catalog": table.catalog,
-        "metadata_location": "",
-    }
-
-
-def _to_table(row: Row[Any]) -> CachedTable:
-    return CachedTable(
-        status=from_json(TableStatus, row.status),
-        health=from_json(HealthReport, row.health),
-        recommendation=None if row.recommendation is None else from_json(Recommendation, row.recommendation),
-    )
-
-
-def _to_summary(row: Row[Any]) -> TableSummary:
-    return TableSummary(
-        table=TableId.parse(row.table_name),
-        metadata_location=row.metadata_location,
-        inspected_at=row.inspected_at,
-        score=row.score,
-        totals=from_json(Totals, row.totals),
-    )
