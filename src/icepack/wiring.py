@@ -50,6 +50,7 @@ from icepack.service.work import Worker
 
 if TYPE_CHECKING:
     from icepack.store.backend import Stores
+    from icepack.store.reaper import Reaper
 
 
 def silent(_: str) -> None:
@@ -164,17 +165,20 @@ class App:
         )
 
     @cached_property
-    def desk(self) -> Desk:
-        """A worker's: its runs take no lock of their own, since their claim holds the table."""
+    def reaper(self) -> Reaper:
         from icepack.store.reaper import Reaper
 
-        terms = work_terms(self.loaded.config)
+        return Reaper(self.jobs, self.loaded.config.worker.lease)
+
+    @cached_property
+    def desk(self) -> Desk:
+        """A worker's: its runs take no lock of their own, since their claim holds the table."""
         return Desk(
             jobs=self.jobs,
             runner=MaintenanceRunner(self.run_tools),
             history=self.history,
-            reaper=Reaper(self.jobs, terms.lease),
-            terms=terms,
+            reaper=self.reaper,
+            terms=work_terms(self.loaded.config),
             prepare=Pricing(lambda table, action: self.service.plan(table, action).compaction.cost),
         )
 

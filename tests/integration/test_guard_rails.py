@@ -231,8 +231,11 @@ class TestLocation:
         refused(lake.run(table, RemoveOrphanFiles(location=location, max_share=1.0)), "own location")
         assert lake.main(other) == rows
 
-    @pytest.mark.parametrize("spelling", ["file:{}", "file://{}", "{}"])
-    def test_spellings_of_the_same_place_are_the_same(self, lake: Lake, spelling: str) -> None:
+    @pytest.mark.parametrize(
+        ("spelling", "asked_for"),
+        [("file:{}", "{}/data"), ("file://{}", None), ("{}", None), ("file://{}", "file:{}/data")],
+    )
+    def test_spellings_of_the_same_place_are_the_same(self, lake: Lake, spelling: str, asked_for: str | None) -> None:
         """The catalog has one spelling, the listing another: no referenced file may look like an orphan."""
         table = lake.name("spelled")
         place = lake.folder / "warehouse" / "db" / table.name
@@ -243,9 +246,8 @@ class TestLocation:
             age(path, days=10)
         litter = stray(place / "data")
         rows = lake.main(table)
-        for asked_for in (None, f"file:{place}/data", f"file://{place}/data", f"{place}/data"):
-            record = lake.run(table, RemoveOrphanFiles(location=asked_for))
-            assert record.state is RunState.SUCCEEDED, record.message
+        record = lake.run(table, RemoveOrphanFiles(location=asked_for and asked_for.format(place)))
+        assert record.state is RunState.SUCCEEDED, record.message
         assert not litter.exists()
         assert lake.main(table) == rows
 

@@ -21,6 +21,7 @@ from icepack.domain.units import format_duration
 from icepack.domain.windows import Window
 from icepack.errors import IcepackError, UsageError
 from icepack.service.looping import repeat
+from icepack.service.reaping import reaping
 from icepack.wiring import App
 
 POLL = timedelta(seconds=15)
@@ -37,7 +38,8 @@ def scheduler(ctx: click.Context, once: bool) -> int:
         if once:
             render.tell_schedule(app.scheduler.run_once())
             return 0
-        return _keep_on(lambda stop: render.tell_schedule(app.scheduler.run_once(stop)), POLL)
+        with reaping(app.reaper):
+            return _keep_on(lambda stop: render.tell_schedule(app.scheduler.run_once(stop)), POLL)
 
 
 @click.command()
