@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine, func, select, text
 
 from icepack.domain.actions import Compact, ExpireSnapshots, RewriteManifests
@@ -315,3 +316,37 @@ def test_a_table_is_passed_over_while_a_change_of_it_is_under_way(postgres_engin
         connection.execute(text("UPDATE lanes SET version = version + 1"))
         assert store.claim("w", LEASE) is None
     assert store.claim("w", LEASE) is not None
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        "UPDATE jobs SET progress = '{\"files_processed\": 7}'",
+        "UPDATE lanes SET version = version + 1",
+        "UPDATE lanes SET expires_at = expires_at + interval '1 minute'",
+        "WITH lane AS (UPDATE lanes SET version = version + 1 RETURNING table_name) "
+        "UPDATE jobs SET cancel_requested_at = now() FROM lane",
+    ],
+    ids=["progress", "a submission", "a heartbeat", "a wish to cancel"],
+)
+def test_an_end_that_crosses_another_write_is_whole(postgres_engine: Engine, meanwhile: str) -> None:
+    """The finish has begun to read when the other commits; it must not free the table and leave the job running."""
+    wipe(postgres_engine)
+    store = SqlJobStore(postgres_engine)
+    store.submit(request(ORDERS))
+    claim = store.claim("w", LEASE)
+    assert claim is not None
+    with ThreadPoolExecutor(1) as pool, postgres_engine.connect() as other:
+        other.execute(text(meanwhile))
+        ending = pool.submit(store.finish, claim, DONE)
+        blocked = text(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'WITH freed%'"
+        )
+        with postgres_engine.execution_options(isolation_level="AUTOCOMMIT").connect() as watcher:
+            while not watcher.execute(blocked).scalar():
+                time.sleep(0.005)
+        other.commit()
+        ending.result(timeout=30)
+    assert store.get(claim.job_id).state is JobState.SUCCEEDED
+    assert [event.kind.value for event in store.events(claim.job_id)] == ["submitted", "claimed", "succeeded"]
+    assert_sound(postgres_engine)

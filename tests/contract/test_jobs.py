@@ -404,11 +404,12 @@ def test_a_key_cannot_ask_for_two_things(queue: Queue, other: object) -> None:
 
 def test_a_retry_is_a_new_job_that_names_the_old(queue: Queue) -> None:
     queue.submit(ODD, ACTIONS[3], priority=5, max_attempts=1, requester="ann")
+    queue.jobs.hand_back(queue.claim())
     failed = queue.jobs.fail(queue.claim(), "broken")
     again = queue.jobs.retry(failed.id, requester="bob")
     assert (again.outcome, again.job.retry_of) == (Submitted.CREATED, failed.id)
     assert (again.job.table, again.job.action, again.job.priority) == (ODD, ACTIONS[3], 5)
-    assert (again.job.requester, again.job.attempts, again.job.state) == ("bob", 0, JobState.QUEUED)
+    assert (again.job.requester, again.job.attempts, again.job.max_attempts) == ("bob", 0, 1)
     assert queue.jobs.get(failed.id) == failed
     assert queue.jobs.retry(failed.id).outcome is Submitted.COLLAPSED
 

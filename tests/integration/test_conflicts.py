@@ -129,6 +129,17 @@ class TestOtherWritersWin:
         assert (record.state, record.attempts) == (RunState.SUCCEEDED, 2), record.message
         assert len(lake.main(table)) == 13
 
+    def test_a_conflict_over_dangling_deletes_does_not_repeat_the_compaction(
+        self, lake: Lake, table: TableId, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def lose(*_: Any) -> None:
+            raise CommitConflict("Missing required files to delete")
+
+        monkeypatch.setattr(spark_actions, "_remove_dangling", lose)
+        record = lake.run(table, Compact(rewrite_all=True, delete_file_threshold=1))
+        assert (record.state, record.attempts, len(record.commits)) == (RunState.SUCCEEDED, 1, 1), record.message
+        assert "left for the next run" in (record.details or {})["dangling_deletes"]
+
     def test_position_deletes_that_another_rewrote_meanwhile(
         self, lake: Lake, table: TableId, monkeypatch: pytest.MonkeyPatch
     ) -> None:

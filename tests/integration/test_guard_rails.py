@@ -13,7 +13,7 @@ import pytest
 from icepack.domain.actions import Compact, ComputeStats, ExpireSnapshots, RemoveOrphanFiles
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
-from icepack.engine import orphans, spark_actions
+from icepack.engine import orphans, spark_actions, storage
 from icepack.engine.storage import unreferenced
 
 from .lakes import Lake, age, files_below, local, stray
@@ -303,6 +303,33 @@ class TestNeverDeleted:
         assert [Path(path).name for path in (record.details or {})["would_delete"]] == [litter.name]
         assert record.effect.files_deleted == 0
         assert files_below(lake.place(table)) == before
+
+
+class TestDeletionThatFails:
+    @pytest.mark.parametrize("in_bulk", [True, False])
+    def test_what_could_not_be_deleted_is_told_and_not_counted(
+        self, lake: Lake, monkeypatch: pytest.MonkeyPatch, in_bulk: bool
+    ) -> None:
+        """A folder that is not empty stands for the file: even root cannot delete it like one."""
+        table = small_table(lake)
+        litter = stray(lake.place(table) / "data", size=70)
+        stubborn = lake.place(table) / "data" / "stubborn.parquet"
+        stray(stubborn, "inside")
+        monkeypatch.setattr(storage, "_is_bulk", lambda *_: in_bulk)
+        deletion = storage.delete(lake.spark, lake.java(table), [litter.as_uri(), stubborn.as_uri()])
+        assert (deletion.files, deletion.bytes) == (1, 70)
+        (failure,) = deletion.failures
+        assert failure.startswith(f"{stubborn.as_uri()}: ")
+        assert (litter.exists(), stubborn.exists()) == (False, True)
+
+    def test_the_run_fails_but_says_what_it_did(self, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+        table = small_table(lake)
+        stray(lake.place(table) / "data")
+        partly = storage.Deletion(1, 100, ("file:/x: Permission denied",))
+        monkeypatch.setattr(orphans, "delete", lambda *_: partly)
+        record = lake.run(table, RemoveOrphanFiles())
+        assert (record.state, record.effect.files_deleted) == (RunState.FAILED, 1)
+        assert "Permission denied" in record.message
 
 
 class TestExpiry:

@@ -28,7 +28,7 @@ from icepack.store.reaper import Reaper
 
 from .lakes import Lake, files_below, stray
 
-GROUPS = 30
+GROUPS = 60
 ONE_BY_ONE = {"max-concurrent-file-group-rewrites": "1"}
 SLOWLY = Compact(rewrite_all=True, options=ONE_BY_ONE)
 
@@ -129,7 +129,7 @@ class TestRealTables:
             stores.jobs.cancel(job.id)
 
         when(lambda: stores.jobs.get(job.id).progress.partitions_completed, cancel)
-        assert worker(stores, on(lake), timedelta(seconds=60)).work_once() is WorkEnd.CANCELLED
+        assert worker(stores, on(lake), timedelta(seconds=3)).work_once() is WorkEnd.CANCELLED
         assert time.monotonic() - asked[0] < 10
         assert lake.head(many_groups) == head
         assert stores.jobs.get(job.id).state is JobState.CANCELLED

@@ -145,11 +145,13 @@ def compact(spark: SparkSession, table: Any, action: Compact, context: RunContex
     if wanted is not None:
         java_action.filter(wanted)
     result = _stamp(java_action, context).execute()
+    left = {}
     if action.delete_file_threshold is not None and not context.cancel.is_set():
-        _remove_dangling(spark, table, context)
+        left = _remove_dangling_if_unhindered(spark, table, context)
     return EngineResult(
         failed_groups=int(result.rewriteFailures().size()),
         details={
+            **left,
             "rewritten_data_files": int(result.rewrittenDataFilesCount()),
             "added_data_files": int(result.addedDataFilesCount()),
             "failed_data_files": int(result.failedDataFilesCount()),
@@ -201,6 +203,16 @@ def _remove_dangling(spark: SparkSession, table: Any, context: RunContext) -> No
     """Deletes whose rows were all rewritten would otherwise be planned with every read for ever."""
     table.refresh()
     _stamp(_actions(spark).removeDanglingDeleteFiles(table), context).execute()
+
+
+def _remove_dangling_if_unhindered(spark: SparkSession, table: Any, context: RunContext) -> dict[str, str]:
+    """A conflict here is no reason to do the compaction again, which is committed and may have been large."""
+    try:
+        with java_faults("Removing dangling deletes"):
+            _remove_dangling(spark, table, context)
+    except CommitConflict as exc:
+        return {"dangling_deletes": f"left for the next run: {exc}"}
+    return {}
 
 
 def rewrite_position_deletes(

@@ -78,9 +78,11 @@ def delete(spark: SparkSession, table: Any, paths: Sequence[str]) -> Deletion:
     if not paths:
         return Deletion(0, 0)
     io = table.io()
-    size = sum(_sizes(io, paths))
+    sizes = dict(zip(paths, _sizes(io, paths), strict=True))
     failures = _delete_in_bulk(spark, io, paths) if _is_bulk(spark, io) else _delete_singly(io, paths)
-    return Deletion(len(paths) - len(failures), size, tuple(failures))
+    deleted = [path for path in paths if path not in failures]
+    reasons = tuple(f"{path}: {reason}" for path, reason in failures.items())
+    return Deletion(len(deleted), sum(sizes[path] for path in deleted), reasons)
 
 
 def _is_bulk(spark: SparkSession, io: Any) -> bool:
@@ -89,7 +91,8 @@ def _is_bulk(spark: SparkSession, io: Any) -> bool:
     return bool(is_instance_of(spark.sparkContext._gateway, io, "org.apache.iceberg.io.SupportsBulkOperations"))
 
 
-def _delete_in_bulk(spark: SparkSession, io: Any, paths: Sequence[str]) -> list[str]:
+def _delete_in_bulk(spark: SparkSession, io: Any, paths: Sequence[str]) -> dict[str, str]:
+    """What is still there afterwards, and why."""
     from py4j.protocol import Py4JJavaError
 
     java_paths = spark.sparkContext._jvm.java.util.ArrayList()
@@ -101,22 +104,25 @@ def _delete_in_bulk(spark: SparkSession, io: Any, paths: Sequence[str]) -> list[
         failed = [path for path in paths if io.newInputFile(path).exists()]
         if not failed:
             raise
-        _, message = next(causes(exc.java_exception))
-        return [f"{path}: {redact(first_line(message))}" for path in failed]
-    return []
+        return dict.fromkeys(failed, _reason(exc))
+    return {}
 
 
-def _delete_singly(io: Any, paths: Sequence[str]) -> list[str]:
+def _delete_singly(io: Any, paths: Sequence[str]) -> dict[str, str]:
     from py4j.protocol import Py4JJavaError
 
-    failures = []
+    failures = {}
     for path in paths:
         try:
             io.deleteFile(path)
         except Py4JJavaError as exc:
-            _, message = next(causes(exc.java_exception))
-            failures.append(f"{path}: {redact(first_line(message))}")
+            failures[path] = _reason(exc)
     return failures
+
+
+def _reason(exc: Any) -> str:
+    _, message = next(causes(exc.java_exception))
+    return redact(first_line(message))
 
 
 def _sizes(io: Any, paths: Sequence[str]) -> list[int]:

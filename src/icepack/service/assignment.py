@@ -16,7 +16,7 @@ from icepack.domain.wire import to_json
 from icepack.errors import IcepackError
 from icepack.service.desk import Desk, WorkEnd
 from icepack.service.heartbeat import Heartbeat
-from icepack.service.maintenance import RunRequest, failed_record
+from icepack.service.maintenance import RunRequest, failed_record, is_dry_run
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +149,7 @@ class Assignment:
         """The run may have ended while the database was away; a job that goes on is its next worker's to tell of."""
         if end in (WorkEnd.LOST, WorkEnd.RETURNED):
             self._desk.history.forget(self._claim.job_id)
-        else:
+        elif not is_dry_run(record.action):
             self._desk.history.save(record)
 
 

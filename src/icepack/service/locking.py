@@ -5,23 +5,43 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from math import inf
 from threading import Event
 
-from icepack.domain.actions import RemoveOrphanFiles
 from icepack.domain.queue_ports import TableLock, TableLocks
-from icepack.domain.run import RunRecord
+from icepack.domain.run import RunRecord, RunState
 from icepack.errors import EnvironmentFault, IcepackError
 from icepack.service.heartbeat import Heartbeat, elapsed_seconds
-from icepack.service.maintenance import MaintenanceRunner, RunRequest, RunTools, failed_record
+from icepack.service.maintenance import MaintenanceRunner, RunRequest, RunTools, failed_record, is_dry_run
 
 log = logging.getLogger(__name__)
+
+GLANCE_SECONDS = 0.1
 
 
 def cli_owner() -> str:
     return f"cli:{socket.gethostname()}:{os.getpid()}"
+
+
+class EitherEvent(Event):
+    """Set when it is, or when the other is; the other, which may be meant for more than this run, is left alone."""
+
+    def __init__(self, other: Event) -> None:
+        super().__init__()
+        self._other = other
+
+    def is_set(self) -> bool:
+        return super().is_set() or self._other.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        end = inf if timeout is None else time.monotonic() + timeout
+        while not self.is_set() and time.monotonic() < end:
+            super().wait(min(GLANCE_SECONDS, max(end - time.monotonic(), 0.0)))
+        return self.is_set()
 
 
 class LockingRunner(MaintenanceRunner):
@@ -36,7 +56,7 @@ class LockingRunner(MaintenanceRunner):
         self._lease = lease
 
     def run(self, request: RunRequest) -> RunRecord:
-        if isinstance(request.action, RemoveOrphanFiles) and request.action.dry_run:
+        if is_dry_run(request.action):
             return super().run(request)
         since = elapsed_seconds()
         try:
@@ -55,9 +75,12 @@ class LockingRunner(MaintenanceRunner):
             locks.renew(lock, self._lease)
             return False
 
-        cancel = request.cancel or Event()
+        cancel = EitherEvent(request.cancel or Event())
         with Heartbeat(renew, self._lease, cancel, since=since) as heart:
-            return super().run(replace(request, cancel=cancel, still_mine=heart.confirm))
+            record = super().run(replace(request, cancel=cancel, still_mine=heart.confirm))
+        if heart.lost is not None and record.state is RunState.CANCELLED:
+            return replace(record, message=str(heart.lost))
+        return record
 
     def _release(self, lock: TableLock) -> None:
         try:

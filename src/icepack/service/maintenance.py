@@ -130,8 +130,7 @@ class MaintenanceRunner:
         return ended
 
     def _remember(self, record: RunRecord, request: RunRequest) -> None:
-        """A dry run is no run: remembered, it would keep the real one from being recommended."""
-        if isinstance(record.action, RemoveOrphanFiles) and record.action.dry_run:
+        if is_dry_run(record.action):
             return
         try:
             if request.attempt is not None:
@@ -153,6 +152,7 @@ class _Execution:
         self._action = request.action
         self._cancel = request.cancel or Event()
         self._before: TableStatus | None = None
+        self._has_committed = False
         self.record = record
 
     def finish(self) -> RunRecord:
@@ -181,6 +181,7 @@ class _Execution:
 
     def _prove(self) -> Sequence[CommitFacts]:
         commits = self._commits()
+        self._has_committed = bool(of_attempt(commits, self._request.attempt))
         self.record = replace(self.record, commits=tuple(commit.snapshot_id for commit in commits))
         self.record = replace(self.record, proofs=prove(self._table, commits, self._tools.engine))
         return commits
@@ -275,7 +276,7 @@ class _Execution:
     def _cancelled(self, exc: Cancelled) -> RunRecord:
         """Cancelled only if nothing was committed; else it is what it is: done in part."""
         try:
-            committed = self.record.commits or self._committed_without_snapshot()
+            committed = self._has_committed or self._committed_without_snapshot()
         except IcepackError as unread:
             return self._failed(f"{exc} Whether anything was committed could not be read: {unread}", retryable=True)
         if not committed:
@@ -294,6 +295,11 @@ class _Execution:
 
     def _failed(self, message: str, *, retryable: bool) -> RunRecord:
         return replace(self.record, state=RunState.FAILED, message=message, retryable=retryable)
+
+
+def is_dry_run(action: Action) -> bool:
+    """It touches nothing; and it is not remembered, since that would keep the real one from being recommended."""
+    return isinstance(action, RemoveOrphanFiles) and action.dry_run
 
 
 def is_worth_retrying(failure: Exception) -> bool:

@@ -15,7 +15,6 @@ from uuid import UUID
 from sqlalchemy import JSON, Connection, Engine, Float, bindparam, func, select, update
 
 from icepack.domain.job import (
-    DEFAULT_MAX_ATTEMPTS,
     Claim,
     ClaimLost,
     Job,
@@ -114,11 +113,12 @@ class SqlJobStore(JobStore):
         job = self.get(job_id)
         if not job.state.is_final:
             raise JobStateConflict(job, "tried again before it has ended")
+        granted = sum(event.kind is JobEventKind.HANDED_BACK for event in self.events(job_id))
         request = JobRequest(
             table=job.table,
             action=job.action,
             priority=job.priority,
-            max_attempts=max(job.max_attempts - job.attempts, DEFAULT_MAX_ATTEMPTS),
+            max_attempts=job.max_attempts - granted,
             requester=requester or job.requester,
             trace_context=job.trace_context,
             retry_of=job.id,

@@ -79,8 +79,11 @@ def test_a_lock_that_is_broken_stops_the_work(locks: Flaky) -> None:
         assert context.cancel.wait(PATIENCE_SECONDS)
         context.check()
 
-    record = run(locks, Table(deed=work))
+    everything = threading.Event()
+    record = run(locks, Table(deed=work), cancel=everything)
     assert record.state is RunState.CANCELLED
+    assert "no longer holds" in record.message
+    assert not everything.is_set(), "the other tables of `maintain` go on"
 
 
 def test_a_lock_that_was_broken_unnoticed_is_noticed_before_the_table_is_touched(locks: Flaky) -> None:
@@ -93,6 +96,17 @@ def test_a_lock_that_was_broken_unnoticed_is_noticed_before_the_table_is_touched
     record = runner(locks, table, lease=timedelta(hours=1)).run(request)
     assert (record.state, table.commits) == (RunState.CANCELLED, [])
     assert "no longer holds" in record.message
+
+
+def test_what_the_user_stops_is_heard_while_it_runs(locks: Flaky) -> None:
+    cancel = threading.Event()
+
+    def work(context: RunContext) -> None:
+        later(0.05, cancel.set)
+        assert context.cancel.wait(PATIENCE_SECONDS)
+        context.check()
+
+    assert run(locks, Table(deed=work), cancel=cancel).state is RunState.CANCELLED
 
 
 def test_what_the_user_stops_stays_stopped(locks: Flaky) -> None:

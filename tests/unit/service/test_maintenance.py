@@ -217,6 +217,24 @@ class TestRetries:
         run(table, attempt=2)
         assert len(table.contexts) == 1
 
+    def test_stopped_before_it_added_to_what_an_earlier_attempt_did_it_is_cancelled(self) -> None:
+        def stop(context: RunContext) -> None:
+            raise Cancelled("Stopped before anything was committed.")
+
+        record = run(Table(commit(1), deed=stop), Compact(partial_progress=True), attempt=2)
+        assert (record.state, record.commits) == (RunState.CANCELLED, (101,))
+
+    def test_stopped_after_a_commit_of_its_own_it_is_not(self) -> None:
+        table = Table()
+
+        def stop(context: RunContext) -> None:
+            table.commits.append(commit(2))
+            raise Cancelled("Stopped.")
+
+        table.deed = stop
+        record = run(table, Compact(partial_progress=True), attempt=2)
+        assert (record.state, record.retryable) == (RunState.FAILED, True)
+
 
 class TestWhoMayWrite:
     def test_the_right_is_asked_for_before_the_engine_begins(self) -> None:

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from icepack.domain.job import JobEventKind, JobProgress, JobState
+from icepack.domain.actions import RemoveOrphanFiles
+from icepack.domain.job import JobEventKind, JobProgress, JobRequest, JobState
 from icepack.domain.ports import Progress
 from icepack.domain.run import RunRecord, RunState
 from icepack.errors import CatalogFault, Refused
@@ -69,6 +70,12 @@ class TestOneJob:
         worker(jobs, history, succeed).work_once()
         (kept,) = history.runs()
         assert (kept.job_id, kept.state) == (job.id, RunState.SUCCEEDED)
+
+    def test_a_dry_run_does_not(self, jobs: Flaky, history: Flaky) -> None:
+        request = JobRequest(table=TABLE, action=RemoveOrphanFiles(dry_run=True))
+        jobs.real.submit(request)
+        assert worker(jobs, history, record).work_once() is WorkEnd.SUCCEEDED
+        assert history.runs() == []
 
     def test_workers_have_names_that_tell_where_they_are(self) -> None:
         host, pid, chance = worker_name().rsplit(":", 2)
