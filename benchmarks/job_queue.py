@@ -1,7 +1,7 @@
 """The queue on PostgreSQL: claim-and-finish cycles per second, what a claim costs as the queue grows, and the cache.
 
 The server is the tests' own, with every commit flushed to disk; ICEPACK_BENCH_POSTGRES names another's empty database.
-Run it from the repository's folder with `python -m benchmarks.queue`: as a script it would hide Python's own `queue`.
+Run it with `make bench`.
 """
 
 from __future__ import annotations
