@@ -52,7 +52,7 @@ lock: ## resolve the dependencies again (needs $(BIN)/uv)
 
 bench: $(STAMP) ## measure planning, inspection, the queue and health sync
 	@$(BIN)/python benchmarks/planning.py
-	@$(BIN)/python benchmarks/job_queue.py
+	@$(BIN)/python -m benchmarks.job_queue
 	@$(BIN)/python benchmarks/health_sync.py
 
 soak: $(STAMP) ## what takes longer than a test may: fifty kills and more
