@@ -13,6 +13,8 @@ from typing import Any
 from sqlalchemy import Compiled, Connection, Dialect
 from sqlalchemy.exc import DBAPIError
 
+_CURSOR = "icepack_cursor"
+
 
 class Prepared:
     """`columns` names what the statement returns."""
@@ -38,11 +40,11 @@ class Prepared:
         return {name: _in_utc(value) for name, value in zip(self._columns, row, strict=True)}
 
     def _run(self, connection: Connection, values: dict[str, Any]) -> Any:
-        driver: Any = connection.connection.driver_connection
+        cursor = _cursor(connection)
         try:
-            return driver.execute(self.text, values).fetchone()
+            return cursor.execute(self.text, values).fetchone()
         except self._dialect.loaded_dbapi.Error as error:
-            if driver.closed:
+            if cursor.connection.closed:
                 connection.invalidate(error)
             raise DBAPIError(None, None, error, hide_parameters=True) from error
 
@@ -50,6 +52,14 @@ class Prepared:
     def _compiled(self) -> Compiled:
         compiled: Compiled = self._statement.compile(dialect=self._dialect)
         return compiled
+
+
+def _cursor(connection: Connection) -> Any:
+    """One per connection to the server, kept with it: a new one would prepare its result's types anew."""
+    if _CURSOR not in connection.info:
+        driver: Any = connection.connection.driver_connection
+        connection.info[_CURSOR] = driver.cursor(binary=True)
+    return connection.info[_CURSOR]
 
 
 def _in_utc(value: Any) -> Any:
