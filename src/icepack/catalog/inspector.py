@@ -66,16 +66,16 @@ class PyIcebergInspector:
         with catalog_faults(table.catalog):
             inventory = self._inventory(loaded)
             only = None if where is None else _matching(inventory, where)
+            names = inventory.names
             ends = {
-                inventory.names.key(*group): end
-                for group in inventory.groups()
-                if (end := inventory.names.ends_at(*group)) is not None
+                names.key(*group): end for group in inventory.groups() if (end := names.ends_at(*group)) is not None
             }
             snapshot = loaded.current_snapshot()
             return FileListing(
                 snapshot_id=snapshot.snapshot_id if snapshot else None,
                 files=inventory.data_files(only),
                 partition_ends=ends,
+                partition_values={names.key(*group): names.values(*group) for group in inventory.groups()},
             )
 
     def matching_partitions(self, table: TableId, where: Expression) -> frozenset[PartitionKey]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 JOB_ID_PROPERTY = "icepack.job-id"
 ATTEMPT_PROPERTY = "icepack.attempt"
+ROWS_DROPPED_PROPERTY = "icepack.rows-dropped"
+PART_PROPERTY = "icepack.part"
 
 
 class SnapshotLedger:
@@ -32,7 +34,9 @@ class SnapshotLedger:
     def commits_of(self, table: TableId, job_id: UUID) -> Sequence[CommitFacts]:
         loaded = self._catalogs.load(table)
         with catalog_faults(table.catalog):
-            ours = [snapshot for snapshot in loaded.metadata.snapshots if _job_of(snapshot) == str(job_id)]
+            ours = [
+                snapshot for snapshot in loaded.metadata.snapshots if _said(snapshot, JOB_ID_PROPERTY) == str(job_id)
+            ]
             return [self._facts(loaded, snapshot) for snapshot in ours]
 
     def _facts(self, loaded: Table, snapshot: Snapshot) -> CommitFacts:
@@ -60,20 +64,22 @@ class SnapshotLedger:
             live_records_before=_sum(_data(before), "records"),
             live_records_after=_sum(_data(kept), "records"),
             parent_known=parent is not None,
-            attempt=_attempt_of(snapshot),
+            attempt=_number(snapshot, ATTEMPT_PROPERTY) or 0,
+            rows_dropped=_number(snapshot, ROWS_DROPPED_PROPERTY),
+            is_part=_said(snapshot, PART_PROPERTY) is not None,
         )
 
     def _entries(self, loaded: Table, snapshot: Snapshot) -> pa.Table:
         return self._reader.entries(loaded.io, snapshot.manifests(loaded.io))
 
 
-def _job_of(snapshot: Snapshot) -> str | None:
-    return snapshot.summary.additional_properties.get(JOB_ID_PROPERTY) if snapshot.summary else None
+def _said(snapshot: Snapshot, name: str) -> str | None:
+    return snapshot.summary.additional_properties.get(name) if snapshot.summary else None
 
 
-def _attempt_of(snapshot: Snapshot) -> int:
-    said = snapshot.summary.additional_properties.get(ATTEMPT_PROPERTY, "") if snapshot.summary else ""
-    return int(said) if said.isdecimal() else 0
+def _number(snapshot: Snapshot, name: str) -> int | None:
+    said = _said(snapshot, name) or ""
+    return int(said) if said.isdecimal() else None
 
 
 def _by_status(entries: pa.Table, status: int) -> pa.Table:

@@ -53,6 +53,13 @@ class Layout(StrEnum):
         return next((member for member in cls if member.value == folded), None)
 
 
+class RewriteEngine(StrEnum):
+    """Who rewrites the files: icepack's own kernel wherever it is exact, or Spark's procedure in any case."""
+
+    NATIVE = "native"
+    SPARK = "spark"
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionSelection:
     key: PartitionKey
@@ -78,6 +85,7 @@ class Compact:
     partial_progress: bool = False
     rewrite_all: bool = False
     max_cost_dollars: float | None = None
+    engine: RewriteEngine = RewriteEngine.NATIVE
     options: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -59,3 +59,4 @@ class FileListing:
     snapshot_id: int | None
     files: tuple[DataFile, ...]
     partition_ends: Mapping[PartitionKey, datetime] = field(default_factory=dict)
+    partition_values: Mapping[PartitionKey, tuple[PartitionValue, ...]] = field(default_factory=dict)

@@ -12,6 +12,7 @@ from uuid import UUID
 from icepack.domain.actions import Action, ActionKind, ExpireSnapshots
 from icepack.domain.expression import Expression
 from icepack.domain.files import FileListing, PartitionKey
+from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.recommendation import PastRun
 from icepack.domain.run import CommitFacts, RunRecord, RunState, Stamp
 from icepack.domain.status import TableStatus
@@ -125,6 +126,11 @@ class RunContext:
     cancel: Event = field(default_factory=Event)
     still_mine: Callable[[], None] = unquestioned
     """Raises Cancelled when the right to work on the table is lost."""
+
+    plan: Callable[[], CompactionPlan] | None = None
+    """Which files a compaction rewrites, planned from the current snapshot; engines that plan themselves do not ask."""
+    told: Event = field(default_factory=Event)
+    """Set by whoever tells the progress from inside the work; nobody else then does."""
 
     def check(self) -> None:
         """Asked just before the table or its files are touched; raises Cancelled when it is time to stop."""

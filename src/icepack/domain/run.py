@@ -98,6 +98,10 @@ class CommitFacts:
     """False when the parent has expired meanwhile, so that there is nothing to compare with."""
     attempt: int = 0
     """As its stamp says; 0 where it does not."""
+    rows_dropped: int | None = None
+    """Deleted rows that a native rewrite has left out, counted before its commit."""
+    is_part: bool = False
+    """Whether the commit holds only part of what the action planned."""
 
     @property
     def touches_files(self) -> bool:

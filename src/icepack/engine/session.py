@@ -113,7 +113,7 @@ class SparkSessions:
             if context.cancel.is_set():
                 session.sparkContext.cancelJobsWithTag(tag)
                 return
-            news = watch.news(session)
+            news = None if context.told.is_set() else watch.news(session)
             if news is not None:
                 context.progress(news)
         except Exception:

@@ -13,16 +13,20 @@ from icepack.domain.actions import (
     ComputeStats,
     ExpireSnapshots,
     Layout,
+    PartitionSelection,
     RemoveOrphanFiles,
+    RewriteEngine,
     RewriteManifests,
     RewritePositionDeletes,
 )
+from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.ports import EngineResult, RunContext
 from icepack.domain.table import TableId
 from icepack.engine import sql
 from icepack.engine.columns import check_sayable, sayable_statistics_columns
 from icepack.engine.java_errors import java_faults
 from icepack.engine.java_expressions import JavaExpressions
+from icepack.engine.native.compaction import NativeCompaction, Outcome, partitions_elsewhere, report
 from icepack.engine.options import compaction_options, flag, sort_column, take_known
 from icepack.engine.orphans import check_collection_allowed, remove_orphan_files
 from icepack.engine.session import SparkSessions
@@ -135,8 +139,43 @@ def roll_back(spark: SparkSession, table: Any, snapshot_id: int, parent_id: int)
 
 
 def compact(spark: SparkSession, table: Any, action: Compact, context: RunContext) -> EngineResult:
+    """By icepack's own kernel where that is exact; by Spark's procedure where it is not, or is asked for."""
     if table.currentSnapshot() is None:
         return EngineResult()
+    if action.engine is RewriteEngine.SPARK or context.plan is None:
+        return rewrite_by_spark(spark, table, action, context)
+    plan = context.plan()
+    if not plan.groups:
+        return EngineResult()
+    table.refresh()
+    compaction = NativeCompaction(spark, table, action, context, plan)
+    outcome = compaction.run()
+    details: dict[str, Any] = report(outcome, plan)
+    failed = 0
+    if outcome.had_wide_deletes and not context.cancel.is_set():
+        details |= _remove_dangling_if_unhindered(spark, table, context)
+    if outcome.elsewhere:
+        context.check()
+        context.told.clear()
+        table.refresh()
+        rest = rewrite_by_spark(spark, table, _narrowed(action, outcome, plan), context)
+        details |= rest.details
+        failed = rest.failed_groups
+    if outcome.invalidated:
+        raise CommitConflict(f"Another writer changed the files of {len(outcome.invalidated)} groups meanwhile.")
+    return EngineResult(failed_groups=failed, details=details)
+
+
+def _narrowed(action: Compact, outcome: Outcome, plan: CompactionPlan) -> Compact:
+    """The partitions that were left, where they can be named; else the procedure finds them among all."""
+    if not outcome.native:
+        return action
+    wanted = partitions_elsewhere(outcome, plan)
+    values = plan.partition_values
+    return replace(action, partitions=tuple(PartitionSelection(key, values.get(key, ())) for key in sorted(wanted)))
+
+
+def rewrite_by_spark(spark: SparkSession, table: Any, action: Compact, context: RunContext) -> EngineResult:
     java_action = _with_layout(spark, table, _actions(spark).rewriteDataFiles(table), action)
     _with_options(java_action, compaction_options(action))
     expressions = JavaExpressions(spark.sparkContext._jvm, table.schema())

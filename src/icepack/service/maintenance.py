@@ -21,6 +21,7 @@ from icepack.domain.actions import (
 )
 from icepack.domain.expression import Expression, parse_filter
 from icepack.domain.health import assess
+from icepack.domain.plan.compaction import CompactionPlan, plan_action
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.ports import (
     ActionEngine,
@@ -236,9 +237,16 @@ class _Execution:
             progress=self._request.progress,
             cancel=self._cancel,
             still_mine=self._request.still_mine,
+            plan=lambda: self._plan(now),
         )
         context.still_mine()
         return self._tools.engine.run(self._table, self._action, context)
+
+    def _plan(self, now: datetime) -> CompactionPlan:
+        assert isinstance(self._action, Compact)
+        assert self._before is not None
+        listing = self._tools.inspector.files(self._table, self._where(now))
+        return plan_action(self._action, listing, target_file_bytes=self._before.target_file_bytes, now=now)
 
     def _where(self, now: datetime) -> Expression | None:
         if isinstance(self._action, Compact | RewritePositionDeletes) and self._action.partition_filter:

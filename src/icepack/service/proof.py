@@ -33,6 +33,9 @@ def _proofs_of(table: TableId, commit: CommitFacts, engine: ActionEngine) -> lis
         ]
     if commit.deletes_before == 0 and commit.added_delete_files == 0:
         return [Proof(method="records", rows_before=commit.removed_records, rows_after=commit.added_records)]
+    if commit.rows_dropped is not None and commit.added_delete_files == 0:
+        kept = commit.added_records + commit.rows_dropped
+        return [Proof(method="records and dropped rows", rows_before=commit.removed_records, rows_after=kept)]
     assert commit.parent_id is not None
     return [
         Proof(

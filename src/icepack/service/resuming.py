@@ -30,7 +30,9 @@ def _asks_for_parts(action: Compact | RewritePositionDeletes) -> bool:
 
 def done_earlier(action: Action, commits: Sequence[CommitFacts], attempt: int | None) -> bool:
     """Whether an earlier attempt got as far as its commit, be it that it died or that it is still about."""
-    return attempt is not None and commits_once(action) and any(0 < commit.attempt < attempt for commit in commits)
+    if attempt is None or not commits_once(action):
+        return False
+    return any(0 < commit.attempt < attempt and not commit.is_part for commit in commits)
 
 
 def of_attempt(commits: Sequence[CommitFacts], attempt: int | None) -> Sequence[CommitFacts]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from math import inf
 
-from icepack.domain.actions import Strategy
-from icepack.domain.files import DataFile, FileListing, PartitionKey
+from icepack.domain.actions import Compact, Strategy
+from icepack.domain.files import DataFile, FileListing, PartitionKey, PartitionValue
 from icepack.domain.plan.binpack import first_fit_decreasing
 from icepack.domain.plan.cost import CostEstimate, CostModel, price_rewrite
-from icepack.domain.plan.select import FileGroup, SelectionRules, by_partition, files_needed, select_files
+from icepack.domain.plan.select import FileGroup, SelectionRules, by_partition, files_needed, nearly_full, select_files
 from icepack.domain.units import GIB
 
 MAX_GROUP_BYTES = 100 * GIB
@@ -41,6 +42,7 @@ class CompactionPlan:
     skipped_open: tuple[PartitionKey, ...]
     cost: CostEstimate
     estimated: bool = True
+    partition_values: Mapping[PartitionKey, tuple[PartitionValue, ...]] = field(default_factory=dict)
 
     @property
     def files_in(self) -> int:
@@ -81,6 +83,35 @@ def plan_compaction(
         groups=tuple(groups),
         skipped_open=tuple(skipped),
         cost=_total(groups, model),
+        partition_values=listing.partition_values,
+    )
+
+
+def plan_action(
+    action: Compact, listing: FileListing, *, target_file_bytes: int, now: datetime, model: CostModel | None = None
+) -> CompactionPlan:
+    """What a compaction with these exact parameters rewrites; its options, where given, win."""
+    keys = {selection.key for selection in action.partitions}
+    if keys:
+        listing = replace(listing, files=tuple(file for file in listing.files if file.partition in keys))
+    target = int(action.options.get("target-file-size-bytes", action.target_file_bytes or target_file_bytes))
+    threshold = action.options.get("delete-file-threshold", action.delete_file_threshold)
+    return plan_compaction(
+        listing,
+        strategy=action.strategy,
+        rules=SelectionRules(
+            target_file_bytes=target,
+            small_file_bytes=int(
+                action.options.get("min-file-size-bytes", action.small_file_bytes or nearly_full(target))
+            ),
+            max_delete_ratio=inf if threshold is None else 0.0,
+            min_input_files=int(action.options.get("min-input-files", action.min_input_files)),
+            delete_file_threshold=int(threshold or 1),
+            rewrite_all=action.rewrite_all or action.options.get("rewrite-all", "").lower() == "true",
+        ),
+        model=model or CostModel(),
+        now=now,
+        open_grace=timedelta(0),
     )
 
 

@@ -1,0 +1,228 @@
+// The JVM's side of a native rewrite: everything that touches each file, so that no file crosses the gateway alone.
+// Compiled when it is first needed, by the compiler that Spark itself carries; that one knows no lambdas and no generics.
+package icepack;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DataFiles;
+import org.apache.iceberg.DeleteFile;
+import org.apache.iceberg.FileContent;
+import org.apache.iceberg.FileFormat;
+import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.Metrics;
+import org.apache.iceberg.MetricsConfig;
+import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.RewriteFiles;
+import org.apache.iceberg.SortOrder;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableScan;
+import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.io.CloseableIterator;
+import org.apache.iceberg.parquet.ParquetUtil;
+import org.apache.iceberg.util.ContentFileUtil;
+
+public class Rewrite {
+  private final ObjectMapper json = new ObjectMapper();
+  private final Table table;
+  private final long snapshotId;
+  private final Map tasks = new HashMap();
+  private final Map deletes = new LinkedHashMap();
+
+  /** Finds the scan tasks of these files, by name and one after another divided by a NUL, in one snapshot. */
+  public Rewrite(Table table, long snapshotId, String paths) throws Exception {
+    this.table = table;
+    this.snapshotId = snapshotId;
+    Set wanted = new HashSet(java.util.Arrays.asList(paths.split("\0")));
+    TableScan scan = (TableScan) ((TableScan) table.newScan().useSnapshot(snapshotId)).ignoreResiduals();
+    CloseableIterable planned = scan.planFiles();
+    try {
+      CloseableIterator each = planned.iterator();
+      while (each.hasNext()) {
+        FileScanTask task = (FileScanTask) each.next();
+        String path = task.file().location();
+        if (wanted.contains(path)) {
+          tasks.put(path, task);
+        }
+      }
+    } finally {
+      planned.close();
+    }
+  }
+
+  /** What a task needs to know of every file, and of every delete that applies to it. */
+  public String describe() throws Exception {
+    ObjectNode answer = json.createObjectNode();
+    ArrayNode files = answer.putArray("files");
+    Iterator each = tasks.values().iterator();
+    while (each.hasNext()) {
+      FileScanTask task = (FileScanTask) each.next();
+      DataFile file = (DataFile) task.file();
+      ObjectNode row = files.addObject();
+      row.put("path", file.location());
+      row.put("format", file.format().name());
+      row.put("spec_id", file.specId());
+      row.put("bytes", file.fileSizeInBytes());
+      row.put("records", file.recordCount());
+      row.put("sequence_number", file.dataSequenceNumber().longValue());
+      if (file.firstRowId() != null) {
+        row.put("first_row_id", file.firstRowId().longValue());
+      }
+      row.put("encrypted", file.keyMetadata() != null);
+      ArrayNode numbers = row.putArray("deletes");
+      Iterator applied = task.deletes().iterator();
+      while (applied.hasNext()) {
+        numbers.add(number((DeleteFile) applied.next()));
+      }
+    }
+    ArrayNode described = answer.putArray("deletes");
+    Iterator known = deletes.values().iterator();
+    while (known.hasNext()) {
+      describe(described.addObject(), (DeleteFile) ((Object[]) known.next())[1]);
+    }
+    return json.writeValueAsString(answer);
+  }
+
+  private int number(DeleteFile file) {
+    String key = file.location() + "\0" + file.contentOffset();
+    Object[] known = (Object[]) deletes.get(key);
+    if (known == null) {
+      known = new Object[] {new Integer(deletes.size()), file};
+      deletes.put(key, known);
+    }
+    return ((Integer) known[0]).intValue();
+  }
+
+  private void describe(ObjectNode row, DeleteFile file) {
+    row.put("path", file.location());
+    row.put("format", file.format().name());
+    row.put("bytes", file.fileSizeInBytes());
+    row.put("records", file.recordCount());
+    row.put("sequence_number", file.dataSequenceNumber().longValue());
+    row.put("encrypted", file.keyMetadata() != null);
+    if (ContentFileUtil.isDV(file)) {
+      row.put("kind", "vector");
+      row.put("offset", file.contentOffset().longValue());
+      row.put("length", file.contentSizeInBytes().longValue());
+    } else if (file.content() == FileContent.POSITION_DELETES) {
+      row.put("kind", "position");
+    } else {
+      row.put("kind", "equality");
+      ArrayNode ids = row.putArray("equality_ids");
+      Iterator each = file.equalityFieldIds().iterator();
+      while (each.hasNext()) {
+        ids.add(((Integer) each.next()).intValue());
+      }
+    }
+  }
+
+  /** A place for an output beside the file whose partition it shares. */
+  public String location(String like, String name) {
+    DataFile file = (DataFile) ((FileScanTask) tasks.get(like)).file();
+    PartitionSpec spec = (PartitionSpec) table.specs().get(new Integer(file.specId()));
+    if (spec.isUnpartitioned()) {
+      return table.locationProvider().newDataLocation(name);
+    }
+    return table.locationProvider().newDataLocation(spec, file.partition(), name);
+  }
+
+  /** The footers of the outputs are read here, by the code that every other writer of the table uses. */
+  public void commit(String request, Map summary) throws Exception {
+    JsonNode wanted = json.readTree(request);
+    RewriteFiles rewrite = table.newRewrite();
+    rewrite.validateFromSnapshot(snapshotId);
+    rewrite.dataSequenceNumber(table.snapshot(snapshotId).sequenceNumber());
+    Set gone = new HashSet();
+    Iterator removed = wanted.get("removed").elements();
+    while (removed.hasNext()) {
+      String path = ((JsonNode) removed.next()).asText();
+      gone.add(path);
+      rewrite.deleteFile((DataFile) ((FileScanTask) tasks.get(path)).file());
+    }
+    removeDeletesOf(rewrite, gone);
+    MetricsConfig metrics = MetricsConfig.forTable(table);
+    Iterator added = wanted.get("added").elements();
+    while (added.hasNext()) {
+      rewrite.addFile(dataFile((JsonNode) added.next(), metrics));
+    }
+    Iterator each = summary.entrySet().iterator();
+    while (each.hasNext()) {
+      Map.Entry entry = (Map.Entry) each.next();
+      rewrite.set((String) entry.getKey(), (String) entry.getValue());
+    }
+    rewrite.commit();
+  }
+
+  /** Vectors, and position deletes that are about one file alone, go with their file. */
+  private void removeDeletesOf(RewriteFiles rewrite, Set gone) {
+    Set done = new HashSet();
+    Iterator each = gone.iterator();
+    while (each.hasNext()) {
+      FileScanTask task = (FileScanTask) tasks.get(each.next());
+      Iterator applied = task.deletes().iterator();
+      while (applied.hasNext()) {
+        DeleteFile file = (DeleteFile) applied.next();
+        boolean bound = ContentFileUtil.isDV(file)
+            || (file.content() == FileContent.POSITION_DELETES && ContentFileUtil.isFileScoped(file));
+        if (bound && done.add(file.location() + "\0" + file.contentOffset())) {
+          rewrite.deleteFile(file);
+        }
+      }
+    }
+  }
+
+  private DataFile dataFile(JsonNode made, MetricsConfig config) {
+    DataFile like = (DataFile) ((FileScanTask) tasks.get(made.get("like").asText())).file();
+    PartitionSpec spec = (PartitionSpec) table.specs().get(new Integer(like.specId()));
+    DataFiles.Builder builder = DataFiles.builder(spec);
+    builder.withPath(made.get("path").asText());
+    builder.withFormat(FileFormat.PARQUET);
+    builder.withFileSizeInBytes(made.get("bytes").asLong());
+    builder.withMetrics(metrics(made, config));
+    if (!spec.isUnpartitioned()) {
+      builder.withPartition(like.partition());
+    }
+    if (made.get("sorted").asBoolean()) {
+      builder.withSortOrder(table.sortOrder());
+    }
+    List offsets = new ArrayList();
+    Iterator each = made.get("split_offsets").elements();
+    while (each.hasNext()) {
+      offsets.add(new Long(((JsonNode) each.next()).asLong()));
+    }
+    builder.withSplitOffsets(offsets);
+    return builder.build();
+  }
+
+  /** A footer does not say how many values are not numbers; the kernel has counted them. */
+  private Metrics metrics(JsonNode made, MetricsConfig config) {
+    Metrics read = ParquetUtil.fileMetrics(table.io().newInputFile(made.get("path").asText()), config);
+    Map nans = new HashMap();
+    Iterator each = made.get("nan_counts").fields();
+    while (each.hasNext()) {
+      Map.Entry entry = (Map.Entry) each.next();
+      Integer id = new Integer((String) entry.getKey());
+      if (read.valueCounts() != null && read.valueCounts().containsKey(id)) {
+        nans.put(id, new Long(((JsonNode) entry.getValue()).asLong()));
+      }
+    }
+    return new Metrics(
+        read.recordCount(),
+        read.columnSizes(),
+        read.valueCounts(),
+        read.nullValueCounts(),
+        nans,
+        read.lowerBounds(),
+        read.upperBounds());
+  }
+}

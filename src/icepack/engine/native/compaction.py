@@ -1,0 +1,330 @@
+"""A compaction on the native path: what it covers is rewritten by the kernel, the rest by Spark's procedure."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from icepack import __version__
+from icepack.domain.actions import Compact
+from icepack.domain.files import PartitionKey
+from icepack.domain.plan.compaction import CompactionPlan
+from icepack.domain.ports import Progress, RunContext
+from icepack.engine.java_errors import java_faults
+from icepack.engine.native.coverage import TableFacts, group_obstacle, table_obstacle
+from icepack.engine.native.job import kernel_obstacle, run_tasks
+from icepack.engine.native.jvm import JavaRewrite
+from icepack.engine.native.ordering import order_of
+from icepack.engine.native.tasks import Group, group_tasks
+from icepack.errors import CommitConflict, CommitStateUnknown, RowsChanged
+from icepack.kernel.executor import Answer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+TASK_BYTES = 512 * 2**20
+DELETE_SHARE = 0.25
+DEFAULT_COMMITS = 10
+MOST_TOLD = 100
+"""Groups that a run record tells apart; a table may have many thousands."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of each group."""
+
+    native: dict[int, Group] = field(default_factory=dict)
+    elsewhere: dict[int, str] = field(default_factory=dict)
+    """Groups that were left to Spark, and why."""
+    invalidated: set[int] = field(default_factory=set)
+    """Groups that another writer changed before they could be committed."""
+    commits: int = 0
+    had_wide_deletes: bool = False
+
+
+class NativeCompaction:
+    """One attempt, from one snapshot."""
+
+    def __init__(
+        self, spark: SparkSession, table: Any, action: Compact, context: RunContext, plan: CompactionPlan
+    ) -> None:
+        self._spark = spark
+        self._table = table
+        self._action = action
+        self._context = context
+        self._plan = plan
+        self._facts = table_facts(spark, table)
+        self._order = order_of(spark, table, self._facts, action)
+        self.outcome = Outcome()
+
+    def run(self) -> Outcome:
+        groups = list(enumerate(self._plan.groups))
+        obstacle = table_obstacle(self._facts, self._action) or self._order.obstacle or kernel_obstacle(self._spark)
+        if obstacle is not None:
+            self.outcome.elsewhere = {number: obstacle for number, _ in groups}
+            return self.outcome
+        self._context.told.set()
+        paths = [path for _, group in groups for path in group.paths]
+        rewrite = JavaRewrite(self._spark, self._table, int(self._plan.snapshot_id or 0), paths)
+        for batch in self._batches(self._covered(rewrite)):
+            self._context.check()
+            self._rewrite(rewrite, batch)
+        return self.outcome
+
+    def _covered(self, rewrite: JavaRewrite) -> list[Group]:
+        found = []
+        for number, planned in enumerate(self._plan.groups):
+            files = tuple(rewrite.files[path] for path in planned.paths if path in rewrite.files)
+            deletes = {index: rewrite.deletes[index] for file in files for index in file.deletes}
+            group = Group(number=number, partition=planned.partition, files=files, deletes=deletes)
+            obstacle = (
+                "files that the snapshot does not have"
+                if len(files) < len(planned.paths)
+                else group_obstacle(self._facts, files, deletes.values(), int(TASK_BYTES * DELETE_SHARE))
+                or self._order.too_large(group)
+            )
+            if obstacle is None:
+                found.append(group)
+            else:
+                self.outcome.elsewhere[number] = obstacle
+        return found
+
+    def _batches(self, groups: list[Group]) -> list[list[Group]]:
+        """All at once, or in about as many parts as there may be commits."""
+        if not groups:
+            return []
+        options = self._action.options
+        in_parts = self._action.partial_progress or options.get("partial-progress.enabled", "").lower() == "true"
+        if not in_parts:
+            return [groups]
+        size = -(-len(groups) // int(options.get("partial-progress.max-commits", DEFAULT_COMMITS)))
+        return [groups[start : start + size] for start in range(0, len(groups), size)]
+
+    def _rewrite(self, rewrite: JavaRewrite, groups: Sequence[Group]) -> None:
+        stamp = self._context.stamp
+        name = f"icepack-{stamp.job_id}-{stamp.attempt}-{stamp.batch}"
+        tasks = [
+            task
+            for group in groups
+            for task in group_tasks(
+                group,
+                rewrite,
+                self._facts,
+                target_bytes=self._plan.target_file_bytes,
+                name=name,
+                order=self._order.json,
+                memory_bytes=TASK_BYTES,
+            )
+        ]
+        answers = run_tasks(self._spark, tasks, self._facts.file_io_properties, self._teller(groups))
+        made = _by_group(answers)
+        try:
+            self._settle(rewrite, groups, made)
+        except CommitStateUnknown:
+            # The outputs may be in the table: whoever deletes them may delete rows.
+            raise
+        except BaseException:
+            self._discard(
+                answer for group in groups if group.number not in self.outcome.native for answer in made[group.number]
+            )
+            raise
+
+    def _settle(self, rewrite: JavaRewrite, groups: Sequence[Group], made: Mapping[int, list[Answer]]) -> None:
+        ready = []
+        for group in groups:
+            refused = next((answer.uncovered for answer in made[group.number] if answer.uncovered), "")
+            if refused:
+                self.outcome.elsewhere[group.number] = refused
+                self._discard(made[group.number])
+            else:
+                check_rows(group, made[group.number])
+                ready.append(group)
+        if ready:
+            self._commit(rewrite, ready, made)
+
+    def _commit(self, rewrite: JavaRewrite, groups: list[Group], made: Mapping[int, list[Answer]]) -> None:
+        """What another writer has changed meanwhile is taken out; the rest is worth keeping."""
+        while groups:
+            self._context.check()
+            try:
+                with java_faults("Committing a native compaction"):
+                    rewrite.commit(*_request(groups, made, self._order.is_table_order), self._summary(groups, made))
+            except CommitConflict:
+                groups, lost = self._still_valid(rewrite, groups)
+                if not lost:
+                    raise
+                for group in lost:
+                    self.outcome.invalidated.add(group.number)
+                    self._discard(made[group.number])
+            else:
+                self._committed(groups)
+                return
+
+    def _committed(self, groups: Sequence[Group]) -> None:
+        self.outcome.commits += 1
+        for group in groups:
+            self.outcome.native[group.number] = group
+            self.outcome.had_wide_deletes |= any(delete.kind != "vector" for delete in group.deletes.values())
+
+    def _still_valid(self, rewrite: JavaRewrite, groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
+        """Groups whose files are all still there, under the very deletes that were applied."""
+        self._table.refresh()
+        snapshot = self._table.currentSnapshot()
+        paths = [path for group in groups for path in group.paths]
+        now = JavaRewrite(self._spark, self._table, int(snapshot.snapshotId()), paths)
+
+        def is_same(path: str) -> bool:
+            then = {rewrite.deletes[number].identity for number in rewrite.files[path].deletes}
+            newer = {
+                delete.identity
+                for delete in map(now.deletes.__getitem__, now.files[path].deletes)
+                # An equality delete that came meanwhile still applies to the output, which keeps the older number.
+                if delete.kind != "equality" or delete.identity in then
+            }
+            return then == newer
+
+        valid = [group for group in groups if all(path in now.files and is_same(path) for path in group.paths)]
+        kept = {group.number for group in valid}
+        return valid, [group for group in groups if group.number not in kept]
+
+    def _summary(self, groups: Sequence[Group], made: Mapping[int, list[Answer]]) -> dict[str, str]:
+        dropped = sum(
+            answer.written.rows_dropped for group in groups for answer in made[group.number] if answer.written
+        )
+        done = len(self.outcome.native) + len(groups)
+        part = {} if done == len(self._plan.groups) else {"icepack.part": f"{done} of {len(self._plan.groups)} groups"}
+        return {
+            **self._context.stamp.properties(__version__),
+            "icepack.engine": "native",
+            "icepack.rows-dropped": str(dropped),
+            **part,
+        }
+
+    def _discard(self, answers: Iterable[Answer]) -> None:
+        """Files of our own that no commit has taken up."""
+        from py4j.protocol import Py4JJavaError
+
+        for answer in answers:
+            for file in answer.written.files if answer.written else ():
+                try:
+                    self._table.io().deleteFile(file.path)
+                except Py4JJavaError:
+                    log.warning("%s was not committed and could not be deleted; it is an orphan now.", file.path)
+
+    def _teller(self, groups: Sequence[Group]) -> Callable[[int, int], None]:
+        before = self.outcome.native.values()
+        files, size = sum(len(group.files) for group in before), sum(group.bytes for group in before)
+        total = sum(group.files for group in self._plan.groups)
+
+        def tell(files_done: int, bytes_done: int) -> None:
+            self._context.progress(
+                Progress(
+                    done=files + files_done,
+                    total=total,
+                    groups_done=len(self.outcome.native),
+                    groups=len(self._plan.groups),
+                    files=files + files_done,
+                    bytes_read=size + bytes_done,
+                )
+            )
+
+        return tell
+
+
+def _by_group(answers: Iterable[Answer]) -> dict[int, list[Answer]]:
+    found: dict[int, list[Answer]] = {}
+    for answer in answers:
+        found.setdefault(answer.group, []).append(answer)
+    return found
+
+
+def check_rows(group: Group, answers: Sequence[Answer]) -> None:
+    """Before the commit: every row that was read is written or was deleted, and every row was read."""
+    written = [answer.written for answer in answers if answer.written]
+    seen = sum(item.rows_in for item in written)
+    kept, dropped = sum(item.rows_out for item in written), sum(item.rows_dropped for item in written)
+    if seen != group.records or seen != kept + dropped:
+        raise RowsChanged(
+            f"A rewrite of {len(group.files)} files with {group.records:,} rows read {seen:,}, wrote {kept:,} and "
+            f"dropped {dropped:,} deleted ones. Nothing was committed; the table is as it was."
+        )
+
+
+def _request(
+    groups: Sequence[Group], made: Mapping[int, list[Answer]], is_sorted: bool
+) -> tuple[list[str], list[dict[str, Any]]]:
+    removed = [path for group in groups for path in group.paths]
+    added = [
+        {
+            "path": file.path,
+            "like": group.files[0].path,
+            "bytes": file.bytes,
+            "nan_counts": {str(number): count for number, count in file.nan_counts.items()},
+            "split_offsets": list(file.split_offsets),
+            "sorted": is_sorted,
+        }
+        for group in groups
+        for answer in made[group.number]
+        if answer.written
+        for file in answer.written.files
+    ]
+    return removed, added
+
+
+def table_facts(spark: SparkSession, table: Any) -> TableFacts:
+    io = table.io()
+    parser = spark.sparkContext._jvm.org.apache.iceberg.SchemaParser
+    return TableFacts(
+        schema=json.loads(parser.toJson(table.schema())),
+        spec_id=int(table.spec().specId()),
+        format_version=int(table.operations().current().formatVersion()),
+        properties=dict(table.properties()),
+        location=str(table.location()),
+        file_io=str(io.getClass().getName()),
+        file_io_properties=_io_properties(io),
+    )
+
+
+def _io_properties(io: Any) -> dict[str, str]:
+    """With the credentials that a catalog has lent for this table, where it has."""
+    from py4j.protocol import Py4JError
+
+    properties = dict(io.properties())
+    try:
+        lent = io.credentials()
+    except Py4JError:
+        # Most kinds of storage have no such method.
+        return properties
+    for credential in lent:
+        properties |= dict(credential.config())
+    return properties
+
+
+def report(outcome: Outcome, plan: CompactionPlan) -> dict[str, Any]:
+    """Which way each group went, and why; for the run's record."""
+    ways = [
+        {"partition": group.partition.path, "files": group.files, **_way(outcome, number)}
+        for number, group in enumerate(plan.groups)
+    ]
+    return {
+        "native_groups": len(outcome.native),
+        "spark_groups": len(outcome.elsewhere),
+        "groups": ways[:MOST_TOLD],
+    }
+
+
+def _way(outcome: Outcome, number: int) -> dict[str, str]:
+    if number in outcome.native:
+        return {"engine": "native"}
+    if number in outcome.elsewhere:
+        return {"engine": "spark", "why": outcome.elsewhere[number]}
+    return {"engine": "none", "why": "another writer changed its files; planned again"}
+
+
+def partitions_elsewhere(outcome: Outcome, plan: CompactionPlan) -> frozenset[PartitionKey]:
+    return frozenset(plan.groups[number].partition for number in outcome.elsewhere)

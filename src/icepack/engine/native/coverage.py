@@ -1,0 +1,178 @@
+"""What the native path does exactly, and therefore does; everything else goes to Spark's procedure, with the reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from icepack.domain.actions import Compact
+from icepack.engine.native.jvm import LiveDelete, LiveFile
+from icepack.kernel.schema import is_covered
+from icepack.kernel.storage import S3_SCHEMES
+from icepack.kernel.task import Writing
+
+CODECS = frozenset({"zstd", "gzip", "snappy", "uncompressed"})
+KNOWN_OPTIONS = frozenset(
+    {
+        "target-file-size-bytes",
+        "min-file-size-bytes",
+        "min-input-files",
+        "delete-file-threshold",
+        "rewrite-all",
+        "partial-progress.enabled",
+        "partial-progress.max-commits",
+        "max-concurrent-file-group-rewrites",
+    }
+)
+_WRITING = {
+    "write.parquet.compression-codec",
+    "write.parquet.compression-level",
+    "write.parquet.row-group-size-bytes",
+    "write.parquet.page-size-bytes",
+    "write.parquet.page-row-limit",
+    "write.parquet.dict-size-bytes",
+    "write.parquet.row-group-check-min-record-count",
+    "write.parquet.row-group-check-max-record-count",
+}
+_STORAGE_SETTINGS = re.compile(r"s3\.(remote-signing-enabled|sse\.|acl|access-grants|write\.|delete\.tags|cse)")
+_HARMLESS = frozenset({"", "false", "none", "s3"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFacts:
+    """What decides for the whole table."""
+
+    schema: Mapping[str, Any]
+    spec_id: int
+    format_version: int
+    properties: Mapping[str, str]
+    location: str
+    file_io: str
+    file_io_properties: Mapping[str, str]
+
+    @property
+    def name_mapping(self) -> list[dict[str, Any]] | None:
+        text = self.properties.get("schema.name-mapping.default")
+        return None if text is None else json.loads(text)
+
+    @property
+    def writing(self) -> Writing:
+        level = self.properties.get("write.parquet.compression-level")
+        return Writing(
+            codec=self.properties.get("write.parquet.compression-codec", "zstd").lower(),
+            level=None if level is None else int(level),
+            row_group_bytes=self._number("write.parquet.row-group-size-bytes", 128 * 2**20),
+            page_bytes=self._number("write.parquet.page-size-bytes", 2**20),
+            page_rows=self._number("write.parquet.page-row-limit", 20_000),
+            dictionary_bytes=self._number("write.parquet.dict-size-bytes", 2 * 2**20),
+        )
+
+    def _number(self, name: str, default: int) -> int:
+        return int(self.properties.get(name, default))
+
+
+def table_obstacle(facts: TableFacts, action: Compact) -> str | None:
+    """Why no group of the table can be rewritten natively; None when it can."""
+    return next(_table_obstacles(facts, action), None)
+
+
+def _table_obstacles(facts: TableFacts, action: Compact) -> Iterator[str]:
+    yield from _options(action)
+    yield from _properties(facts.properties)
+    yield from _columns(facts.schema)
+    yield from _storage(facts)
+
+
+def _options(action: Compact) -> Iterator[str]:
+    for name in sorted(set(action.options) - KNOWN_OPTIONS):
+        yield f"option {name}"
+
+
+def _properties(properties: Mapping[str, str]) -> Iterator[str]:
+    if properties.get("write.format.default", "parquet").lower() != "parquet":
+        yield f"new files in {properties['write.format.default']}"
+    if properties.get("write.parquet.compression-codec", "zstd").lower() not in CODECS:
+        yield f"compression with {properties['write.parquet.compression-codec']}"
+    if "encryption.key-id" in properties:
+        yield "encryption"
+    for name in sorted(properties):
+        if name.startswith("write.parquet.") and name not in _WRITING:
+            yield f"property {name}"
+        if name in _WRITING - {"write.parquet.compression-codec"} and not properties[name].strip().isdigit():
+            yield f"property {name} is not a number"
+
+
+def _columns(schema: Mapping[str, Any]) -> Iterator[str]:
+    for field in schema["fields"]:
+        if not is_covered(field["type"]):
+            yield f"column {field['name']} of a type that it does not know"
+        yield from _defaults(field)
+
+
+def _defaults(field: Mapping[str, Any]) -> Iterator[str]:
+    """Of nested columns; those at the top are filled in."""
+    kind = field["type"]
+    for part in kind.get("fields", ()) if isinstance(kind, Mapping) else ():
+        if part.get("initial-default") is not None:
+            yield f"default of the nested column {field['name']}.{part['name']}"
+        yield from _defaults(part)
+
+
+def _storage(facts: TableFacts) -> Iterator[str]:
+    scheme = facts.location.split(":", 1)[0] if ":" in facts.location else ""
+    if scheme in S3_SCHEMES:
+        if not facts.file_io.endswith(("S3FileIO", "ResolvingFileIO")):
+            yield f"S3 through {facts.file_io.rsplit('.', 1)[-1]}"
+        for name, value in sorted(facts.file_io_properties.items()):
+            if _STORAGE_SETTINGS.match(name) and value.lower() not in _HARMLESS:
+                yield f"storage setting {name}"
+    elif scheme not in ("", "file"):
+        yield f"{scheme} storage"
+
+
+def group_obstacle(
+    facts: TableFacts, files: Sequence[LiveFile], deletes: Iterable[LiveDelete], delete_limit_bytes: int
+) -> str | None:
+    """Why this group cannot be rewritten natively; None when it can."""
+    return next(_group_obstacles(facts, files, list(deletes), delete_limit_bytes), None)
+
+
+def _group_obstacles(
+    facts: TableFacts, files: Sequence[LiveFile], deletes: Sequence[LiveDelete], limit_bytes: int
+) -> Iterator[str]:
+    for file in files:
+        if file.format != "PARQUET":
+            yield f"{file.format} files"
+        if file.spec_id != facts.spec_id:
+            yield "files of an older partition spec"
+        if file.encrypted:
+            yield "encryption"
+    for delete in deletes:
+        if delete.encrypted:
+            yield "encryption"
+        if delete.kind != "vector" and delete.format != "PARQUET":
+            yield f"deletes in {delete.format} files"
+        if delete.kind == "equality":
+            yield from _equality(facts, delete)
+    if delete_bytes(deletes) > limit_bytes:
+        yield "deletes that do not fit into a task's memory"
+
+
+def delete_bytes(deletes: Iterable[LiveDelete]) -> int:
+    """What they take in memory: a position is a number; a key is what it is in its file, unpacked, and an entry."""
+    return sum(
+        delete.records * 16 if delete.kind != "equality" else delete.records * 48 + delete.bytes * 8
+        for delete in deletes
+    )
+
+
+def _equality(facts: TableFacts, delete: LiveDelete) -> Iterator[str]:
+    kinds = {field["id"]: field["type"] for field in facts.schema["fields"]}
+    for number in delete.equality_ids:
+        if number not in kinds:
+            yield "equality deletes on a column that is nested or gone"
+        elif not isinstance(kinds[number], str) or kinds[number] in ("float", "double"):
+            yield f"equality deletes on a column of type {kinds[number]}"

@@ -1,0 +1,95 @@
+"""Tasks on Spark's executors, whatever the master; answers come back to the driver, which alone commits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from icepack.kernel.executor import Answer, Assignment, runner, versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.5
+MISSING = "missing: "
+
+Told = Callable[[int, int], None]
+"""How many files, and how many of their bytes, are done."""
+
+_probed: dict[int, str] = {}
+
+
+def kernel_obstacle(spark: SparkSession) -> str | None:
+    """Why the executors cannot run the kernel; asked once for each session, and never of the driver's own machine."""
+    context = spark.sparkContext
+    if str(context.master).startswith("local["):
+        return None
+    if id(context) not in _probed:
+        _ship(context)
+        _probed[id(context)] = _probe(context)
+    return _probed[id(context)] or None
+
+
+def _probe(context: Any) -> str:
+    slots = max(context.defaultParallelism, 2)
+    said = context.parallelize(range(slots), slots).mapPartitions(versions).collect()
+    bad = next((text.removeprefix(MISSING) for text in said if text.startswith(MISSING)), "")
+    if bad:
+        log.warning("Spark's executors cannot run icepack's kernel (%s): compaction goes to Spark's procedure.", bad)
+    return f"executors without the kernel's library: {bad}" if bad else ""
+
+
+def _ship(context: Any) -> None:
+    """Executors need not have icepack installed: its kernel goes with the job."""
+    with TemporaryDirectory(prefix="icepack-") as folder:
+        archive = Path(folder) / "icepack_kernel.zip"
+        with zipfile.ZipFile(archive, "w") as packed:
+            packed.writestr("icepack/__init__.py", "")
+            for module in files("icepack.kernel").iterdir():
+                if module.name.endswith(".py"):
+                    packed.writestr(f"icepack/kernel/{module.name}", module.read_text("utf-8"))
+        context.addPyFile(str(archive))
+
+
+def run_tasks(spark: SparkSession, tasks: Sequence[Assignment], storage: Mapping[str, str], told: Told) -> list[Answer]:
+    """The largest first: whoever begins last should not be whoever takes longest."""
+    context = spark.sparkContext
+    threads = max(context.defaultParallelism // max(len(tasks), 1), 1)
+    ordered = sorted(tasks, key=lambda item: -sum(file.bytes for file in item.task.inputs))
+    payload = [replace(item, task=replace(item.task, threads=threads)) for item in ordered]
+    # Broadcast, not captured or configured: neither the event log nor an error message shows it.
+    secrets = context.broadcast(dict(storage))
+    done, size = context.accumulator(0), context.accumulator(0)
+    try:
+        with _telling(lambda: told(done.value, size.value)):
+            return list(context.parallelize(payload, len(payload)).mapPartitions(runner(secrets, done, size)).collect())
+    finally:
+        secrets.unpersist()
+
+
+@contextmanager
+def _telling(tell: Callable[[], None]) -> Iterator[None]:
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(POLL_SECONDS):
+            tell()
+
+    thread = threading.Thread(target=watch, name="icepack-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        tell()

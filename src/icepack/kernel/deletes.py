@@ -1,0 +1,128 @@
+"""Which rows of the inputs are deleted: by position, by vector, by equality."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from icepack.kernel.storage import Storage
+from icepack.kernel.task import DeleteFile, Input, Task
+from icepack.kernel.vectors import Positions, deleted_positions
+
+_NOTHING = np.empty(0, np.int64)
+
+
+class PositionDeletes:
+    """The positions of every input of a task, each delete file read once and only for these inputs."""
+
+    def __init__(self, task: Task, storage: Storage) -> None:
+        self._storage = storage
+        self._inputs = task.inputs
+        self._read = self._read_files(task)
+        self._vectors: dict[tuple[str, int, int], Positions] = {}
+
+    def of(self, item: Input) -> Positions:
+        """Sorted, counted from the beginning of the file."""
+        if item.vector is None:
+            return self._read.get(item.path, _NOTHING)
+        if item.vector not in self._vectors:
+            self._vectors = {item.vector: deleted_positions(self._storage.read(*item.vector))}
+        return self._vectors[item.vector]
+
+    def _read_files(self, task: Task) -> dict[str, Positions]:
+        wanted: dict[int, list[str]] = defaultdict(list)
+        for item in task.inputs:
+            for number in item.position_deletes:
+                wanted[number].append(item.path)
+        found: dict[str, list[Positions]] = defaultdict(list)
+        for number, paths in wanted.items():
+            for path, positions in self._read_one(task.position_deletes[number], paths):
+                found[path].append(positions)
+        return {path: np.unique(np.concatenate(parts)) for path, parts in found.items()}
+
+    def _read_one(self, file: DeleteFile, paths: Sequence[str]) -> Iterable[tuple[str, Positions]]:
+        names = pa.array(sorted(set(paths)), pa.string())
+        opened = pq.ParquetFile(self._storage.open(file.path, file.bytes), read_dictionary=["file_path"])
+        for group in range(opened.num_row_groups):
+            rows = opened.read_row_group(group, columns=["file_path", "pos"], use_threads=False)
+            number = pc.index_in(rows["file_path"].cast(pa.string()), value_set=names)
+            kept = rows.filter(pc.is_valid(number))
+            owners = number.drop_null().to_numpy()
+            positions = kept["pos"].to_numpy()
+            for owner in np.unique(owners):
+                yield names[int(owner)].as_py(), positions[owners == owner]
+
+
+def is_kept(positions: Positions, start: int, stop: int) -> np.ndarray | None:
+    """A mask over the rows from `start` to `stop`; None when all of them stay."""
+    first, last = np.searchsorted(positions, [start, stop])
+    if first == last:
+        return None
+    mask = np.ones(stop - start, np.bool_)
+    mask[positions[first:last] - start] = False
+    return mask
+
+
+class EqualityDeletes:
+    """Deleted keys of one set of columns, each with the newest sequence number that deletes it.
+
+    A key deletes the rows of files with an older number. Null is a value like any other: it deletes null.
+    """
+
+    def __init__(self, ids: Sequence[int], keys: Sequence[pa.ChunkedArray], sequence_numbers: np.ndarray) -> None:
+        self.ids = tuple(ids)
+        self._levels: list[tuple[pa.Array, pa.Array | None]] = []
+        codes: np.ndarray | None = None
+        for key in keys:
+            values = _comparable(key).unique()
+            own = _codes(key, values)
+            if codes is None:
+                codes, pairs = own, None
+            else:
+                combined = codes * len(values) + own
+                unique, codes = np.unique(combined, return_inverse=True)
+                pairs = pa.array(unique)
+            self._levels.append((values, pairs))
+        assert codes is not None
+        self._newest = np.zeros(int(codes.max()) + 1 if len(codes) else 0, np.int64)
+        np.maximum.at(self._newest, codes, sequence_numbers)
+
+    @property
+    def newest(self) -> int:
+        """The newest sequence number among all keys; files that are not older have nothing to fear."""
+        return int(self._newest.max(initial=0))
+
+    def keeps(self, columns: Sequence[pa.ChunkedArray], sequence_number: int) -> np.ndarray:
+        codes = np.zeros(0, np.int64)
+        for position, (column, (values, pairs)) in enumerate(zip(columns, self._levels, strict=True)):
+            own = _codes(column, values)
+            if position == 0:
+                codes = own
+                continue
+            assert pairs is not None
+            known = (codes >= 0) & (own >= 0)
+            combined = np.where(known, codes * len(values) + own, -1)
+            codes = _codes(pa.chunked_array([pa.array(combined)]), pairs)
+        # The last place stands for keys that nothing deletes.
+        newest = np.append(self._newest, 0)
+        kept: np.ndarray = newest[codes] <= sequence_number
+        return kept
+
+
+def _codes(column: pa.ChunkedArray, values: pa.Array) -> np.ndarray:
+    """Each value's position among `values`; -1 for those that are not there."""
+    found = pc.index_in(_comparable(column), value_set=values, skip_nulls=False)
+    return np.asarray(pc.fill_null(found, -1).to_numpy(), np.int64)
+
+
+def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    if isinstance(column.type, pa.BaseExtensionType):
+        return column.cast(column.type.storage_type)
+    return column

@@ -1,0 +1,110 @@
+"""How the output's columns are encoded: as the inputs' are, since that is what was found to suit them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from icepack.kernel.project import with_ids
+from icepack.kernel.schema import field_id, leaves
+from icepack.kernel.splice import COLUMNS, ROW_GROUPS
+from icepack.kernel.storage import Storage
+from icepack.kernel.task import Task, Writing
+from icepack.kernel.thrift import Reader, Struct
+
+SAMPLES = 3
+DEFAULT_BYTES_PER_ROW = 16.0
+_META, _ENCODINGS_USED, _ENCODING, _PAGE_TYPE = 3, 13, 2, 1
+_DICTIONARY_ENCODINGS = (2, 8)
+_DATA_PAGES = (0, 3)
+_LEVELS = {"zstd": 3, "gzip": 6}
+
+
+def write_options(writing: Writing) -> dict[str, Any]:
+    """What PyArrow is told for every column alike."""
+    level = writing.level if writing.level is not None else _LEVELS.get(writing.codec)
+    return {
+        "compression": "none" if writing.codec == "uncompressed" else writing.codec,
+        "compression_level": level,
+        "data_page_size": writing.page_bytes,
+        "max_rows_per_page": writing.page_rows,
+        "dictionary_pagesize_limit": writing.dictionary_bytes,
+        "store_schema": False,
+        "store_decimal_as_integer": True,
+        "write_page_index": True,
+    }
+
+
+class Encodings:
+    """What a few of the inputs tell about the columns; nothing here can make the output wrong, only larger."""
+
+    def __init__(self, task: Task, storage: Storage, schema: pa.Schema) -> None:
+        self._plain: set[int] = set()
+        self._widths: dict[int, float] = {}
+        self._dictionary_names: set[str] = set()
+        self._base = write_options(task.writing)
+        for item in _spread(task.inputs):
+            self._look(pq.ParquetFile(storage.open(item.path, item.bytes)), _tail(storage, item), task)
+
+    def options(self, field: pa.Field) -> dict[str, Any]:
+        return {**self._base, "use_dictionary": field_id(field) not in self._plain}
+
+    @property
+    def dictionary_names(self) -> list[str]:
+        """The file's columns of text and bytes that are read as dictionaries."""
+        return sorted(self._dictionary_names)
+
+    def bytes_per_row(self, field: pa.Field) -> float:
+        return self._widths.get(field_id(field) or 0, DEFAULT_BYTES_PER_ROW)
+
+    def _look(self, file: pq.ParquetFile, footer: Struct, task: Task) -> None:
+        first = 0
+        groups = footer[ROW_GROUPS][1][1] if ROW_GROUPS in footer else []
+        for field in with_ids(file.schema_arrow, task.name_mapping):
+            size = leaves(field.type)
+            self._learn(file, groups, field, range(first, first + size))
+            first += size
+
+    def _learn(self, file: pq.ParquetFile, groups: Sequence[Struct], field: pa.Field, numbers: range) -> None:
+        number = field_id(field)
+        if number is None or not groups:
+            return
+        chunks = [group[COLUMNS][1][1][leaf][_META][1] for group in groups for leaf in numbers]
+        in_dictionary = all(is_in_dictionary(chunk) for chunk in chunks)
+        if len(numbers) == 1 and not in_dictionary:
+            self._plain.add(number)
+        if in_dictionary and (pa.types.is_string(field.type) or pa.types.is_binary(field.type)):
+            self._dictionary_names.add(field.name)
+        stored = sum(chunk[6][1] for chunk in chunks) / max(file.metadata.num_rows, 1)
+        self._widths[number] = max(self._widths.get(number, 0.0), stored, float(_width(field.type)))
+
+
+def is_in_dictionary(chunk: Struct) -> bool:
+    """Whether every data page refers to a dictionary; without a word about it, no."""
+    if _ENCODINGS_USED not in chunk:
+        return False
+    used = chunk[_ENCODINGS_USED][1][1]
+    return all(stat[_ENCODING][1] in _DICTIONARY_ENCODINGS for stat in used if stat[_PAGE_TYPE][1] in _DATA_PAGES)
+
+
+def _width(kind: pa.DataType) -> int:
+    if pa.types.is_struct(kind):
+        return sum(_width(kind.field(position).type) for position in range(kind.num_fields))
+    try:
+        return max(int(kind.bit_width) // 8, 1)
+    except (ValueError, AttributeError):
+        return 4
+
+
+def _spread(inputs: Sequence[Any]) -> list[Any]:
+    """The first, the last and one between."""
+    chosen = {0, len(inputs) // 2, len(inputs) - 1} if inputs else set()
+    return [inputs[position] for position in sorted(chosen)][:SAMPLES]
+
+
+def _tail(storage: Storage, item: Any) -> Struct:
+    length = int.from_bytes(storage.read(item.path, item.bytes - 8, 8)[:4], "little")
+    return Reader(storage.read(item.path, item.bytes - 8 - length, length)).struct()

@@ -1,0 +1,66 @@
+"""What runs inside a Spark task: the kernel, under the name of the attempt, with the storage's secrets at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from icepack.kernel.task import ATTEMPT, Task, Written
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A task and the number of the group that it belongs to."""
+
+    group: int
+    task: Task
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Of one task: what was written, or why it was not."""
+
+    group: int
+    attempt: int
+    written: Written | None = None
+    uncovered: str = ""
+
+
+def runner(secrets: Any, files: Any, bytes_read: Any) -> Callable[[Iterator[Assignment]], Iterator[Answer]]:
+    """For `mapPartitions`: a broadcast with the storage's properties, and accumulators that tell the driver."""
+
+    def run(items: Iterator[Assignment]) -> Iterator[Answer]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        for item in items:
+            answer = work(item, secrets.value, context.attemptNumber() if context else 0)
+            files.add(len(item.task.inputs))
+            bytes_read.add(sum(file.bytes for file in item.task.inputs))
+            yield answer
+
+    return run
+
+
+def work(item: Assignment, storage: Mapping[str, str], attempt: int) -> Answer:
+    from icepack.kernel.rewrite import rewrite
+    from icepack.kernel.schema import Uncovered
+    from icepack.kernel.storage import Storage
+
+    outputs = tuple(output.replace(ATTEMPT, str(attempt)) for output in item.task.outputs)
+    try:
+        return Answer(item.group, attempt, written=rewrite(replace(item.task, outputs=outputs), Storage(storage)))
+    except Uncovered as exc:
+        return Answer(item.group, attempt, uncovered=str(exc))
+
+
+def versions(_: Iterator[Any]) -> Iterator[str]:
+    """The probe: which libraries this executor has, or what is missing."""
+    try:
+        import numpy
+        import pyarrow
+    except ImportError as exc:
+        yield f"missing: {exc}"
+    else:
+        yield f"pyarrow {pyarrow.__version__}, numpy {numpy.__version__}"

@@ -1,0 +1,182 @@
+"""A file's columns as the table's, matched by field id alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from icepack.kernel.schema import Uncovered, default_of, field_id, is_list
+
+Names = list[dict[str, Any]]
+"""Iceberg's name mapping: for files that were written without field ids."""
+
+
+def with_ids(schema: pa.Schema, names: Names | None) -> list[pa.Field]:
+    """The file's fields with their ids; from the name mapping where the file has none of its own."""
+    fields = list(schema)
+    if any(_any_id(field) for field in fields):
+        return fields
+    if names is None:
+        raise Uncovered("files without field ids in a table without a name mapping")
+    return [_mapped(field, names) for field in fields]
+
+
+def _any_id(field: pa.Field) -> bool:
+    return field_id(field) is not None or any(_any_id(child) for child in _children(field.type))
+
+
+def _children(kind: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_map(kind):
+        return [kind.key_field, kind.item_field]
+    if is_list(kind):
+        return [kind.value_field]
+    if pa.types.is_struct(kind):
+        return [kind.field(position) for position in range(kind.num_fields)]
+    return []
+
+
+def _mapped(field: pa.Field, names: Names, alias: str | None = None) -> pa.Field:
+    entry = next((entry for entry in names if (alias or field.name) in entry["names"]), None)
+    if entry is None:
+        return field
+    kind = _mapped_type(field.type, entry.get("fields") or [])
+    number = {} if entry.get("field-id") is None else {b"PARQUET:field_id": str(entry["field-id"])}
+    return pa.field(field.name, kind, field.nullable, metadata=number)
+
+
+def _mapped_type(kind: pa.DataType, names: Names) -> pa.DataType:
+    if pa.types.is_map(kind):
+        return pa.map_(_mapped(kind.key_field, names, "key"), _mapped(kind.item_field, names, "value"))
+    if is_list(kind):
+        return pa.list_(_mapped(kind.value_field, names, "element"))
+    if pa.types.is_struct(kind):
+        return pa.struct([_mapped(child, names) for child in _children(kind)])
+    return kind
+
+
+def is_same(found: pa.Field, wanted: pa.Field) -> bool:
+    """Whether the column can be taken as it is: the same types, and the same ids all the way down."""
+    if field_id(found) != field_id(wanted):
+        return False
+    inside, outside = _children(found.type), _children(wanted.type)
+    if not outside:
+        return bool(found.type == wanted.type)
+    return (
+        type(found.type) is type(wanted.type)
+        and len(inside) == len(outside)
+        and all(a.name == b.name and is_same(a, b) for a, b in zip(inside, outside, strict=True))
+    )
+
+
+def project(column: pa.ChunkedArray, found: pa.Field, wanted: pa.Field) -> pa.ChunkedArray:
+    """The column in the table's type: children by id, promoted, null where the file has none."""
+    if pa.types.is_dictionary(column.type):
+        return column if column.type.value_type == wanted.type else project(_plain(column), found, wanted)
+    if is_same(found, wanted) and column.type == wanted.type:
+        return column
+    return pa.chunked_array([_array(chunk, found, wanted) for chunk in column.chunks], wanted.type)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(column.type.value_type)
+
+
+def _array(array: pa.Array, found: pa.Field, wanted: pa.Field) -> pa.Array:
+    kind = wanted.type
+    if pa.types.is_struct(kind):
+        return _struct(array, found, wanted)
+    if pa.types.is_map(kind):
+        return _map(array, found, wanted)
+    if is_list(kind):
+        return _list(array, found, wanted)
+    return _promoted(array, kind)
+
+
+def _promoted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if array.type == kind:
+        return array
+    if isinstance(kind, pa.BaseExtensionType):
+        return kind.wrap_array(array.cast(kind.storage_type))
+    if not _can_promote(array.type, kind):
+        raise Uncovered(f"a column stored as {array.type} in a table that has {kind}")
+    return array.cast(kind)
+
+
+def _can_promote(stored: pa.DataType, kind: pa.DataType) -> bool:
+    """What Iceberg's schema evolution allows, and how Parquet may store the very same type."""
+    types = pa.types
+    if types.is_decimal(stored) and types.is_decimal(kind):
+        return bool(stored.scale == kind.scale and stored.precision <= kind.precision)
+    if types.is_timestamp(stored) and types.is_timestamp(kind):
+        return (stored.tz is None) == (kind.tz is None) and stored.unit in ("ms", kind.unit)
+    pairs = {
+        (pa.int8(), pa.int32()), (pa.int16(), pa.int32()), (pa.int32(), pa.int64()), (pa.int8(), pa.int64()),
+        (pa.int16(), pa.int64()), (pa.float32(), pa.float64()), (pa.binary(), pa.string()), (pa.string(), pa.binary()),
+        (pa.time32("ms"), pa.time64("us")), (pa.large_string(), pa.string()), (pa.large_binary(), pa.binary()),
+    }  # fmt: skip
+    return (stored, kind) in pairs
+
+
+def _struct(array: pa.Array, found: pa.Field, wanted: pa.Field) -> pa.Array:
+    stored = {field_id(child): (position, child) for position, child in enumerate(_children(found.type))}
+    parts = []
+    for child in _children(wanted.type):
+        position, inside = stored.get(field_id(child), (None, None))
+        if position is None:
+            parts.append(missing(len(array), child))
+        else:
+            parts.append(_array(array.field(position), inside, child))
+    return pa.StructArray.from_arrays(parts, fields=_children(wanted.type), mask=_mask(array))
+
+
+def missing(rows: int, wanted: pa.Field) -> pa.Array:
+    """A column that the file was written without: its default, or null where that is allowed."""
+    default = default_of(wanted)
+    if default is not None:
+        return _promoted(pa.repeat(default, rows), wanted.type)
+    if not wanted.nullable:
+        raise Uncovered("files without a required column")
+    return pa.nulls(rows, wanted.type)
+
+
+def _list(array: pa.Array, found: pa.Field, wanted: pa.Field) -> pa.Array:
+    array = _settled(array)
+    values = _array(array.values, found.type.value_field, wanted.type.value_field)
+    return pa.ListArray.from_arrays(_offsets(array), values, type=wanted.type, mask=_mask(array))
+
+
+def _map(array: pa.Array, found: pa.Field, wanted: pa.Field) -> pa.Array:
+    array = _settled(array)
+    keys = _array(array.keys, found.type.key_field, wanted.type.key_field)
+    items = _array(array.items, found.type.item_field, wanted.type.item_field)
+    made = pa.MapArray.from_arrays(_offsets(array), keys, items, type=wanted.type)
+    if not array.null_count:
+        return made
+    return pa.Array.from_buffers(
+        wanted.type, len(made), [array.buffers()[0], made.buffers()[1]], children=[_entries(made)]
+    )
+
+
+def _entries(made: pa.Array) -> pa.Array:
+    fields = [made.type.key_field, made.type.item_field]
+    return pa.StructArray.from_arrays([made.keys, made.items], fields=fields)
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    return array.offsets
+
+
+def _settled(array: pa.Array) -> pa.Array:
+    """Without an offset of its own, so that its buffers mean what they say."""
+    return array if array.offset == 0 else pa.concat_arrays([array, array.slice(0, 0)])
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def by_id(fields: list[pa.Field]) -> Mapping[int, int]:
+    """Field id → position among the file's fields."""
+    return {number: position for position, field in enumerate(fields) if (number := field_id(field)) is not None}

@@ -1,0 +1,159 @@
+"""One task: its inputs, without their deleted rows, as one Parquet file, or as several sorted together.
+
+Row group after row group, and in each a few columns at a time: read from every input, put together and
+encoded by themselves. So the memory is that of some columns of one row group, whatever the table's size.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from icepack.kernel.encoding import Encodings, write_options
+from icepack.kernel.rows import Rows, Selection
+from icepack.kernel.schema import arrow_schema, field_id
+from icepack.kernel.source import Piece
+from icepack.kernel.splice import Encoded, Splicer, encode
+from icepack.kernel.storage import Storage
+from icepack.kernel.task import OutputFile, Task, Written
+
+BLOCK_SHARE = 0.3
+"""Of a task's memory that the columns in work may take as Arrow; reading and encoding need the rest."""
+STRETCH = 1.1
+"""How far a row group may outgrow its share to end where an input's does."""
+
+
+def rewrite(task: Task, storage: Storage) -> Written:
+    """Writes the outputs and says what became of the rows; leaves nothing behind when it fails."""
+    try:
+        with ThreadPoolExecutor(task.threads) as pool:
+            return _Rewrite(task, storage, pool).run()
+    except BaseException:
+        for output in task.outputs:
+            storage.remove(output)
+        raise
+
+
+class _Rewrite:
+    def __init__(self, task: Task, storage: Storage, pool: ThreadPoolExecutor) -> None:
+        self._task = task
+        self._storage = storage
+        self._pool = pool
+        self._schema = arrow_schema(task.schema, with_lineage=task.lineage)
+        self._encodings = Encodings(task, storage, self._schema)
+        self._rows = Rows(task, storage, self._schema, self._encodings.dictionary_names, pool)
+        self._nans: dict[int, int] = {}
+
+    def run(self) -> Written:
+        files = self._write_in_order()
+        return Written(
+            files=tuple(files),
+            rows_in=self._rows.seen,
+            rows_dropped=self._rows.dropped,
+            bytes_read=self._storage.bytes_read,
+            requests=self._storage.requests,
+            peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        )
+
+    def _write_in_order(self) -> Iterator[OutputFile]:
+        (output,) = self._task.outputs
+        with ExitStack() as stack:
+            splicer: Splicer | None = None
+            for pieces in self._row_groups():
+                selections = self._rows.select(pieces)
+                rows = sum(selection.rows for selection in selections)
+                if rows and splicer is None:
+                    sink = stack.enter_context(self._storage.create(output))
+                    splicer = Splicer(sink, self._schema, key_values(self._task), write_options(self._task.writing))
+                if rows and splicer is not None:
+                    self._write_group(splicer, selections, rows)
+                self._rows.let_go(pieces)
+            if splicer is None:
+                return
+            size = splicer.close()
+        yield OutputFile(
+            path=output, bytes=size, rows=splicer.rows, nan_counts=self._nans, split_offsets=splicer.split_offsets
+        )
+
+    def _write_group(self, splicer: Splicer, selections: Sequence[Selection], rows: int) -> None:
+        splicer.begin(rows)
+        for block in self._blocks(rows):
+            columns = self._rows.columns(selections, block)
+            for field, column in zip(block, columns, strict=True):
+                self._count_nans(field, column)
+            for encoded in self._pool.map(self._encode, block, columns):
+                splicer.add(encoded)
+
+    def _encode(self, field: pa.Field, column: pa.ChunkedArray) -> Encoded:
+        return encode(column, pa.schema([field]), self._encodings.options(field))
+
+    def _blocks(self, rows: int) -> Iterator[list[pa.Field]]:
+        """Neighbouring columns that together fit into memory."""
+        budget = self._task.memory_bytes * BLOCK_SHARE
+        block: list[pa.Field] = []
+        filled = 0.0
+        for field in self._schema:
+            size = self._encodings.bytes_per_row(field) * rows
+            if block and filled + size > budget:
+                yield block
+                block, filled = [], 0.0
+            block.append(field)
+            filled += size
+        yield block
+
+    def _row_groups(self) -> Iterator[list[Piece]]:
+        """Even shares of the rows, cut where an input's row group ends if that is near."""
+        share = self._share()
+        pieces: list[Piece] = []
+        filled = 0
+        for piece in self._rows.pieces():
+            rest: Piece | None = piece
+            while rest is not None:
+                head, rest = _cut(rest, share - filled, share)
+                pieces.append(head)
+                filled += head.rows
+                if filled >= share:
+                    yield pieces
+                    pieces, filled = [], 0
+        if pieces:
+            yield pieces
+
+    def _share(self) -> int:
+        rows = max(self._task.rows, 1)
+        stored = sum(item.bytes * item.rows / max(item.records, 1) for item in self._task.inputs)
+        widest = max(map(self._encodings.bytes_per_row, self._schema), default=1.0)
+        by_size = self._task.writing.row_group_bytes / max(stored / rows, 1e-3)
+        by_memory = self._task.memory_bytes * BLOCK_SHARE / widest
+        groups = -(-rows // max(int(min(by_size, by_memory)), 1))
+        return -(-rows // groups)
+
+    def _count_nans(self, field: pa.Field, column: Any) -> None:
+        if pa.types.is_floating(field.type):
+            number = field_id(field)
+            assert number is not None
+            self._nans[number] = self._nans.get(number, 0) + (pc.sum(pc.is_nan(column)).as_py() or 0)
+        elif pa.types.is_struct(field.type):
+            for position, child in enumerate(field.type):
+                self._count_nans(child, pc.struct_field(column, position))
+
+
+def _cut(piece: Piece, room: int, share: int) -> tuple[Piece, Piece | None]:
+    if piece.rows <= room + share * (STRETCH - 1):
+        return piece, None
+    middle = piece.start + room
+    return (
+        Piece(piece.source, piece.group, piece.start, middle),
+        Piece(piece.source, piece.group, middle, piece.stop),
+    )
+
+
+def key_values(task: Task) -> dict[str, str]:
+    """Iceberg's writers put the table's schema beside the file's own."""
+    return {"iceberg.schema": json.dumps(task.schema, separators=(",", ":"))}

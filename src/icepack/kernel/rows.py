@@ -1,0 +1,114 @@
+"""The rows of a task's inputs that are still there, column by column."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from icepack.kernel.deletes import EqualityDeletes, PositionDeletes, is_kept
+from icepack.kernel.schema import field_id
+from icepack.kernel.source import Layouts, Piece, Source
+from icepack.kernel.storage import Storage
+from icepack.kernel.task import DeleteFile, Input, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A piece and which of its rows stay; None for all."""
+
+    piece: Piece
+    kept: pa.Array | None
+    rows: int
+
+    def read(self, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
+        columns = self.piece.source.read(self.piece, wanted)
+        return columns if self.kept is None else [column.filter(self.kept) for column in columns]
+
+
+class Rows:
+    """Counts what it has seen and what deletes have taken of it."""
+
+    def __init__(
+        self, task: Task, storage: Storage, schema: pa.Schema, dictionaries: Sequence[str], pool: ThreadPoolExecutor
+    ) -> None:
+        self._pool = pool
+        self._layouts = Layouts(task.name_mapping)
+        self._sources = [Source(item, storage, self._layouts, dictionaries) for item in task.inputs]
+        self._positions = PositionDeletes(task, storage)
+        self._fields = {field_id(field): field for field in schema}
+        self._equality = list(self._read_equality_deletes(task, storage))
+        self.seen = 0
+        self.dropped = 0
+
+    def pieces(self) -> Iterator[Piece]:
+        for source in self._sources:
+            yield from source.pieces()
+            if source.group_starts[-1] == 0:
+                source.close()
+
+    def select(self, pieces: Sequence[Piece]) -> list[Selection]:
+        found = list(self._pool.map(self._select, pieces))
+        self.seen += sum(piece.rows for piece in pieces)
+        self.dropped += sum(selection.piece.rows - selection.rows for selection in found)
+        return [selection for selection in found if selection.rows]
+
+    def columns(self, selections: Sequence[Selection], wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
+        parts = list(self._pool.map(lambda selection: selection.read(wanted), selections))
+        return [together([part[position] for part in parts], field.type) for position, field in enumerate(wanted)]
+
+    def let_go(self, pieces: Sequence[Piece]) -> None:
+        """Closes every input whose last row was among these."""
+        for piece in pieces:
+            source = piece.source
+            last = source.item.stop if source.item.stop is not None else source.group_starts[-1]
+            if source.group_starts[piece.group] + piece.stop >= last:
+                source.close()
+
+    def _select(self, piece: Piece) -> Selection:
+        start = piece.source.group_starts[piece.group] + piece.start
+        mask = is_kept(self._positions.of(piece.source.item), start, start + piece.rows)
+        for deletes in self._equality:
+            if deletes.newest > piece.source.item.sequence_number:
+                columns = piece.source.read(piece, [self._fields[number] for number in deletes.ids])
+                kept = deletes.keeps(columns, piece.source.item.sequence_number)
+                mask = kept if mask is None else mask & kept
+        if mask is None or mask.all():
+            return Selection(piece, None, piece.rows)
+        return Selection(piece, pa.array(mask), int(np.count_nonzero(mask)))
+
+    def _read_equality_deletes(self, task: Task, storage: Storage) -> Iterator[EqualityDeletes]:
+        by_ids: dict[tuple[int, ...], list[DeleteFile]] = defaultdict(list)
+        for file in task.equality_deletes:
+            by_ids[file.equality_ids].append(file)
+        for ids, files in by_ids.items():
+            fields = [self._fields[number] for number in ids]
+            keys, numbers = [], []
+            for file in files:
+                for columns in self._keys(file, storage, fields):
+                    keys.append(columns)
+                    numbers.append(np.full(len(columns[0]), file.sequence_number, np.int64))
+            if keys:
+                together_keys = [together([part[i] for part in keys], field.type) for i, field in enumerate(fields)]
+                yield EqualityDeletes(ids, together_keys, np.concatenate(numbers))
+
+    def _keys(self, file: DeleteFile, storage: Storage, fields: Sequence[pa.Field]) -> Iterator[list[pa.ChunkedArray]]:
+        item = Input(path=file.path, bytes=file.bytes, records=0, sequence_number=file.sequence_number)
+        source = Source(item, storage, self._layouts)
+        wanted = [field.with_nullable(True) for field in fields]
+        for piece in source.pieces():
+            yield source.read(piece, wanted)
+        source.close()
+
+
+def together(parts: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
+    """One column; dictionaries stay such where every part has one, and become the same one."""
+    if parts and all(pa.types.is_dictionary(part.type) for part in parts):
+        chunks = [chunk for part in parts for chunk in part.chunks]
+        return pa.chunked_array(chunks, parts[0].type).unify_dictionaries()
+    plain = [part.cast(kind) if pa.types.is_dictionary(part.type) else part for part in parts]
+    return pa.chunked_array([chunk for part in plain for chunk in part.chunks], kind)

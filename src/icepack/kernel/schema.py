@@ -1,0 +1,141 @@
+"""An Iceberg schema as Arrow's, with field ids, as Iceberg's own Parquet writer would lay it out."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+FIELD_ID = b"PARQUET:field_id"
+DEFAULT = b"icepack:initial-default"
+"""Travels with the field in memory; a file's footer does not show it."""
+ROW_ID, LAST_UPDATED = 2147483540, 2147483539
+LINEAGE = (
+    {"id": ROW_ID, "name": "_row_id", "required": False, "type": "long"},
+    {"id": LAST_UPDATED, "name": "_last_updated_sequence_number", "required": False, "type": "long"},
+)
+"""The columns that carry a row's identity through a rewrite; tables of format version 3 have it."""
+
+_PRIMITIVES: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "time": pa.time64("us"),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "timestamp_ns": pa.timestamp("ns"),
+    "timestamptz_ns": pa.timestamp("ns", "UTC"),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "uuid": pa.uuid(),
+}
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
+_FIXED = re.compile(r"fixed\[(\d+)\]")
+
+
+class Uncovered(Exception):
+    """Something that this kernel does not do exactly, and therefore does not do."""
+
+
+def arrow_schema(schema: Mapping[str, Any], *, with_lineage: bool = False) -> pa.Schema:
+    fields = [*schema["fields"], *(LINEAGE if with_lineage else ())]
+    return pa.schema(
+        [
+            _field(field["name"], field["id"], field["type"], field["required"], field.get("initial-default"))
+            for field in fields
+        ]
+    )
+
+
+def is_covered(kind: Any) -> bool:
+    """Whether a type of an Iceberg schema has an exact counterpart here."""
+    try:
+        arrow_type(kind)
+    except Uncovered:
+        return False
+    return True
+
+
+def arrow_type(kind: Any) -> pa.DataType:
+    if isinstance(kind, str):
+        return _primitive(kind)
+    match kind["type"]:
+        case "struct":
+            return pa.struct(
+                [_field(part["name"], part["id"], part["type"], part["required"]) for part in kind["fields"]]
+            )
+        case "list":
+            return pa.list_(_field("element", kind["element-id"], kind["element"], kind["element-required"]))
+        case "map":
+            key = _field("key", kind["key-id"], kind["key"], True)
+            return pa.map_(key, _field("value", kind["value-id"], kind["value"], kind["value-required"]))
+        case other:
+            raise Uncovered(f"columns of type {other}")
+
+
+def _primitive(kind: str) -> pa.DataType:
+    if kind in _PRIMITIVES:
+        return _PRIMITIVES[kind]
+    if decimal := _DECIMAL.fullmatch(kind):
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    if fixed := _FIXED.fullmatch(kind):
+        return pa.binary(int(fixed[1]))
+    raise Uncovered(f"columns of type {kind}")
+
+
+def _field(name: str, number: int, kind: Any, required: bool, default: Any = None) -> pa.Field:
+    metadata = {FIELD_ID: str(number)} | ({} if default is None else {DEFAULT: json.dumps(default)})
+    return pa.field(file_name(name), arrow_type(kind), nullable=not required, metadata=metadata)
+
+
+def default_of(field: pa.Field) -> pa.Scalar | None:
+    """What rows have that were written before the column was added."""
+    text = (field.metadata or {}).get(DEFAULT)
+    if text is None:
+        return None
+    said = json.loads(text)
+    kind = field.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.scalar(UUID(said).bytes, kind.storage_type)
+    if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return pa.scalar(bytes.fromhex(said), kind)
+    return pa.scalar(said).cast(kind) if isinstance(said, str) else pa.scalar(said, kind)
+
+
+def file_name(name: str) -> str:
+    """Iceberg writes names that Avro allows, whatever the column is called."""
+    if not name:
+        return "_"
+    head = name[0] if name[0].isalpha() or name[0] == "_" else _spelled(name[0])
+    return head + "".join(char if char.isalnum() or char == "_" else _spelled(char) for char in name[1:])
+
+
+def _spelled(char: str) -> str:
+    return f"_{char}" if char.isdigit() else f"_x{ord(char):X}"
+
+
+def field_id(field: pa.Field) -> int | None:
+    found = (field.metadata or {}).get(FIELD_ID)
+    return None if found is None else int(found)
+
+
+def leaves(kind: pa.DataType) -> int:
+    """How many Parquet columns a field of this type takes."""
+    if pa.types.is_struct(kind):
+        return sum(leaves(kind.field(position).type) for position in range(kind.num_fields))
+    if pa.types.is_map(kind):
+        return leaves(kind.key_type) + leaves(kind.item_type)
+    if is_list(kind):
+        return leaves(kind.value_type)
+    return 1
+
+
+def is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

@@ -1,0 +1,97 @@
+"""Where files are read and written: the local file system, or S3 by Iceberg's own property names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+from pyarrow import fs
+
+from icepack.kernel.schema import Uncovered
+
+S3_SCHEMES = ("s3", "s3a", "s3n")
+WHOLE_FILE_BYTES = 8 * 2**20
+"""Up to this size a file is fetched with one request instead of one for each column."""
+
+
+class Storage:
+    """Opens locations as the table's metadata spells them."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = properties
+        self._s3: fs.FileSystem | None = None
+        self.requests = 0
+        self.bytes_read = 0
+
+    def open(self, location: str, size: int) -> Any:
+        """A file to read from; small ones are in memory already."""
+        system, path = self._resolve(location)
+        file = system.open_input_file(path)
+        self.requests += 1
+        if size > WHOLE_FILE_BYTES:
+            return file
+        with file:
+            return pa.BufferReader(file.read_buffer(size))
+
+    def read(self, location: str, offset: int, length: int) -> bytes:
+        system, path = self._resolve(location)
+        self.requests += 1
+        with system.open_input_file(path) as file:
+            data: bytes = file.read_at(length, offset)
+        return data
+
+    def create(self, location: str) -> Any:
+        system, path = self._resolve(location)
+        if isinstance(system, fs.LocalFileSystem):
+            system.create_dir(path.rpartition("/")[0], recursive=True)
+        return system.open_output_stream(path)
+
+    def remove(self, location: str) -> None:
+        """Of what this very task has begun and will not finish."""
+        system, path = self._resolve(location)
+        if system.get_file_info(path).type is not fs.FileType.NotFound:
+            system.delete_file(path)
+
+    def _resolve(self, location: str) -> tuple[fs.FileSystem, str]:
+        parts = urlsplit(location, allow_fragments=False)
+        if parts.scheme in S3_SCHEMES:
+            return self._s3_system(), location.split("://", 1)[1]
+        if parts.scheme == "file":
+            return fs.LocalFileSystem(), _local_path(location)
+        if not parts.scheme or location.startswith("/"):
+            return fs.LocalFileSystem(), location
+        raise Uncovered(f"{parts.scheme} storage")
+
+    def _s3_system(self) -> fs.FileSystem:
+        if self._s3 is None:
+            self._s3 = fs.S3FileSystem(**s3_arguments(self._properties))
+        return self._s3
+
+
+def _local_path(location: str) -> str:
+    """Of `file:/a` and `file:///a`; what looks like an escape is part of the name, as it is for Hadoop."""
+    return "/" + location.removeprefix("file:").lstrip("/")
+
+
+def s3_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
+    """What Iceberg's S3FileIO calls its settings, for PyArrow; without keys, the machine's own are used."""
+    found: dict[str, Any] = {}
+    if endpoint := properties.get("s3.endpoint"):
+        scheme, _, host = endpoint.rpartition("://")
+        found |= {"endpoint_override": host.rstrip("/"), "scheme": scheme or "https"}
+    names = {
+        "access_key": "s3.access-key-id",
+        "secret_key": "s3.secret-access-key",
+        "session_token": "s3.session-token",
+        "region": "client.region",
+        "role_arn": "client.assume-role.arn",
+        "session_name": "client.assume-role.session-name",
+    }
+    found |= {name: properties[java] for name, java in names.items() if java in properties}
+    if "s3.path-style-access" in properties:
+        found["force_virtual_addressing"] = properties["s3.path-style-access"].lower() != "true"
+    if properties.get("client.credentials-provider", "").endswith("AnonymousCredentialsProvider"):
+        found["anonymous"] = True
+    return found

@@ -1,0 +1,101 @@
+"""What one task is told and what it answers; plain data, since it travels to executors and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """A data file, or some of its rows."""
+
+    path: str
+    bytes: int
+    records: int
+    sequence_number: int
+    first_row_id: int | None = None
+    start: int = 0
+    stop: int | None = None
+    """Rows `start` up to `stop` of the file; all that follow when None."""
+    position_deletes: tuple[int, ...] = ()
+    """Positions in `Task.position_deletes`."""
+    vector: tuple[str, int, int] | None = None
+    """The deletion vector: Puffin file, offset, length."""
+
+    @property
+    def rows(self) -> int:
+        return (self.records if self.stop is None else self.stop) - self.start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteFile:
+    path: str
+    bytes: int
+    sequence_number: int = 0
+    equality_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """The table's properties, as far as they say how Parquet is written."""
+
+    codec: str = "zstd"
+    level: int | None = 3
+    row_group_bytes: int = 128 * 2**20
+    page_bytes: int = 2**20
+    page_rows: int = 20_000
+    dictionary_bytes: int = 2 * 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One output file, or several when their rows are sorted together."""
+
+    outputs: tuple[str, ...]
+    """Where they go, with ATTEMPT where the number of the attempt belongs."""
+    schema: Json
+    inputs: tuple[Input, ...]
+    position_deletes: tuple[DeleteFile, ...] = ()
+    equality_deletes: tuple[DeleteFile, ...] = ()
+    lineage: bool = False
+    name_mapping: list[Json] | None = None
+    order: Json | None = None
+    writing: Writing = field(default_factory=Writing)
+    threads: int = 1
+    memory_bytes: int = 512 * 2**20
+
+    @property
+    def rows(self) -> int:
+        return sum(item.rows for item in self.inputs)
+
+
+ATTEMPT = "ATTEMPT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFile:
+    path: str
+    bytes: int
+    rows: int
+    nan_counts: dict[int, int]
+    split_offsets: tuple[int, ...] = ()
+    """Where its row groups begin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a task did; there is no file when deletes left no row to write."""
+
+    files: tuple[OutputFile, ...]
+    rows_in: int
+    rows_dropped: int
+    bytes_read: int
+    requests: int
+    peak_bytes: int = 0
+
+    @property
+    def rows_out(self) -> int:
+        return sum(file.rows for file in self.files)
