@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icepack.catalog.catalog import Catalogs, catalog_faults
+from icepack.catalog.inventory import histogram
 from icepack.catalog.manifests import ADDED, DATA, DELETED, ManifestReader, live
 from icepack.domain.run import CommitFacts
 from icepack.domain.table import TableId
@@ -61,6 +62,7 @@ class SnapshotLedger:
             live_records_after=_sum(_data(kept), "records"),
             parent_known=parent is not None,
             attempt=_attempt_of(snapshot),
+            added_sizes=tuple(bucket for bucket in histogram(_data(added)["bytes"]) if bucket.count),
         )
 
     def _entries(self, loaded: Table, snapshot: Snapshot) -> pa.Table:
