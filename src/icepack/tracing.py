@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from datetime import UTC, datetime
 from threading import Lock
+from types import MappingProxyType
 
 from icepack.domain.trace import Phase, Span, SpanSink, TraceContext
 
@@ -16,7 +17,7 @@ log = logging.getLogger(__name__)
 
 Attribute = str | int | float | bool
 
-_ABOUT: ContextVar[Mapping[str, str]] = ContextVar("icepack_about", default={})
+_ABOUT: ContextVar[Mapping[str, str]] = ContextVar("icepack_about", default=MappingProxyType({}))
 
 
 def utc_now() -> datetime:
