@@ -79,5 +79,5 @@ def test_sqlite_asks_the_same_indexes(sqlite_engine: Engine) -> None:
         steps = [row[3] for told in asked for row in driver.execute(f"EXPLAIN QUERY PLAN {told[0]}", told[1])]
     of_jobs = [step for step in steps if " jobs " in step]
     assert [step for step in of_jobs if " USING " not in step] == []
-    assert any("COVERING INDEX ix_jobs_open" in step for step in of_jobs)
+    assert any("INDEX ix_jobs_open" in step for step in of_jobs)
     assert any("INDEX ix_jobs_uncounted" in step for step in of_jobs)

@@ -60,7 +60,7 @@ def count_ended(engine: Engine, most_batches: int | None = None) -> int:
 def _any_uncounted(engine: Engine) -> bool:
     """Asked first, so that a reading in quiet times takes no lock."""
     with reading(engine) as connection:
-        return connection.scalar(select(jobs.c.number).where(UNCOUNTED).limit(1)) is not None
+        return connection.scalar(select(jobs.c.number).where(UNCOUNTED).order_by(jobs.c.number).limit(1)) is not None
 
 
 def _count_batch(engine: Engine) -> int:
