@@ -78,11 +78,17 @@ class OpenSpan:
 
 
 class Tracer:
-    """Makes spans and tells its sink of each that has ended; a sink that fails never fails the work."""
+    """Makes spans, hides the secrets in them, and tells its sink of each; a sink that fails never fails the work."""
 
-    def __init__(self, sink: SpanSink | None = None, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self,
+        sink: SpanSink | None = None,
+        clock: Callable[[], datetime] = utc_now,
+        clean: Callable[[str], str] = str,
+    ) -> None:
         self._sink = sink
         self._clock = clock
+        self._clean = clean
 
     @contextmanager
     def span(self, name: str, parent: TraceContext | None = None, **attributes: Attribute) -> Iterator[OpenSpan]:
@@ -101,6 +107,7 @@ class Tracer:
         return OpenSpan(name, parent, self._clock(), {})
 
     def end(self, span: OpenSpan) -> Span:
+        span.failure = self._clean(span.failure)
         ended = span.ended(self._clock())
         if self._sink is not None and ended.context.sampled:
             self._tell(self._sink, ended)
