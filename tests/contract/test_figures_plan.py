@@ -81,3 +81,4 @@ def test_sqlite_asks_the_same_indexes(sqlite_engine: Engine) -> None:
     assert [step for step in of_jobs if " USING " not in step] == []
     assert any("INDEX ix_jobs_open" in step for step in of_jobs)
     assert any("INDEX ix_jobs_uncounted" in step for step in of_jobs)
+    assert not any("ix_jobs_finished" in step for step in of_jobs), "it would read every job that has ended"
