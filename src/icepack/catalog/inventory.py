@@ -64,7 +64,7 @@ class Inventory:
             count=self.data.num_rows,
             bytes=_total(sizes),
             records=_total(self.data["records"]),
-            histogram=tuple(_histogram(sizes)),
+            histogram=tuple(histogram(sizes)),
             small=tuple(_smaller(sizes, threshold) for threshold in SMALL_FILE_THRESHOLDS_BYTES),
         )
 
@@ -223,7 +223,7 @@ def _smaller(sizes: pa.ChunkedArray, threshold: int) -> SmallFiles:
     return SmallFiles(threshold_bytes=threshold, count=len(chosen), bytes=_total(chosen))
 
 
-def _histogram(sizes: pa.ChunkedArray) -> Iterator[SizeBucket]:
+def histogram(sizes: pa.ChunkedArray) -> Iterator[SizeBucket]:
     floor = 0
     for bound in (*HISTOGRAM_BOUNDS_BYTES, None):
         inside = pc.greater_equal(sizes, floor)

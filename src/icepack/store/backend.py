@@ -16,6 +16,7 @@ from icepack.store.locks import SqlTableLocks
 from icepack.store.migrate import upgrade
 from icepack.store.retention import SqlRetention
 from icepack.store.table_cache import SqlTableCache
+from icepack.tracing import Tracer
 
 __all__ = [
     "Stores",
@@ -55,11 +56,11 @@ class Stores:
         self.engine.dispose()
 
 
-def open_stores(url: str) -> Stores:
+def open_stores(url: str, tracer: Tracer | None = None) -> Stores:
     engine = _current(url)
     return Stores(
         engine=engine,
-        jobs=SqlJobStore(engine),
+        jobs=SqlJobStore(engine, tracer=tracer),
         locks=SqlTableLocks(engine),
         cache=SqlTableCache(engine),
         history=SqlHistoryStore(engine),

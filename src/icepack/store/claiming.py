@@ -86,7 +86,9 @@ _AS_CLAIMED: dict[str, Any] = {
     **dict.fromkeys(("waits_until", "finished_at", "cancel_requested_at", "details", "collapsed_into")),
 }
 """What need not be asked of a job that has just been claimed."""
-_TOLD = [column for column in jobs.c if column.name not in {*_AS_CLAIMED, "catalog", "action", "digest", "worker"}]
+_TOLD = [
+    column for column in jobs.c if column.name not in {*_AS_CLAIMED, "catalog", "action", "digest", "worker", "counted"}
+]
 
 
 class Claiming:

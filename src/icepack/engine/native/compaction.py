@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from icepack import __version__
 from icepack.domain.actions import Compact
@@ -32,6 +32,10 @@ DELETE_SHARE = 0.25
 DEFAULT_COMMITS = 10
 MOST_TOLD = 100
 """Groups that a run record tells apart; a table may have many thousands."""
+
+
+class Teller(Protocol):
+    def __call__(self, files_done: int, bytes_done: int, groups_done: int = 0) -> None: ...
 
 
 @dataclass(slots=True)
@@ -121,7 +125,9 @@ class NativeCompaction:
                 memory_bytes=TASK_BYTES,
             )
         ]
-        answers = run_tasks(self._spark, tasks, self._facts.file_io_properties, self._teller(groups))
+        tell = self._teller()
+        answers = run_tasks(self._spark, tasks, self._facts.file_io_properties, tell)
+        tell(sum(len(group.files) for group in groups), sum(group.bytes for group in groups), len(groups))
         made = _by_group(answers)
         try:
             self._settle(rewrite, groups, made)
@@ -216,17 +222,17 @@ class NativeCompaction:
                 except Py4JJavaError:
                     log.warning("%s was not committed and could not be deleted; it is an orphan now.", file.path)
 
-    def _teller(self, groups: Sequence[Group]) -> Callable[[int, int], None]:
-        before = self.outcome.native.values()
+    def _teller(self) -> Teller:
+        before = list(self.outcome.native.values())
         files, size = sum(len(group.files) for group in before), sum(group.bytes for group in before)
         total = sum(group.files for group in self._plan.groups)
 
-        def tell(files_done: int, bytes_done: int) -> None:
+        def tell(files_done: int, bytes_done: int, groups_done: int = 0) -> None:
             self._context.progress(
                 Progress(
                     done=files + files_done,
                     total=total,
-                    groups_done=len(self.outcome.native),
+                    groups_done=len(before) + groups_done,
                     groups=len(self._plan.groups),
                     files=files + files_done,
                     bytes_read=size + bytes_done,
