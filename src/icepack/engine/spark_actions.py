@@ -26,7 +26,7 @@ from icepack.engine import sql
 from icepack.engine.columns import check_sayable, sayable_statistics_columns
 from icepack.engine.java_errors import java_faults
 from icepack.engine.java_expressions import JavaExpressions
-from icepack.engine.native.compaction import NativeCompaction, Outcome, partitions_elsewhere, report
+from icepack.engine.native.compaction import NativeCompaction, Outcome, report
 from icepack.engine.options import compaction_options, flag, sort_column, take_known
 from icepack.engine.orphans import check_collection_allowed, remove_orphan_files
 from icepack.engine.session import SparkSessions
@@ -170,9 +170,8 @@ def _narrowed(action: Compact, outcome: Outcome, plan: CompactionPlan) -> Compac
     """The partitions that were left, where they can be named; else the procedure finds them among all."""
     if not outcome.native:
         return action
-    wanted = partitions_elsewhere(outcome, plan)
-    values = plan.partition_values
-    return replace(action, partitions=tuple(PartitionSelection(key, values.get(key, ())) for key in sorted(wanted)))
+    left = {plan.groups[number].partition: plan.groups[number].values for number in outcome.elsewhere}
+    return replace(action, partitions=tuple(PartitionSelection(*item) for item in sorted(left.items())))
 
 
 def rewrite_by_spark(spark: SparkSession, table: Any, action: Compact, context: RunContext) -> EngineResult:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from icepack import __version__
 from icepack.domain.actions import Compact
-from icepack.domain.files import PartitionKey
 from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.ports import Progress, RunContext
 from icepack.engine.java_errors import java_faults
@@ -83,7 +82,8 @@ class NativeCompaction:
     def _covered(self, rewrite: JavaRewrite) -> list[Group]:
         found = []
         for number, planned in enumerate(self._plan.groups):
-            files = tuple(rewrite.files[path] for path in planned.paths if path in rewrite.files)
+            found_files = [rewrite.files[path] for path in planned.paths if path in rewrite.files]
+            files = tuple(sorted(found_files, key=lambda file: (file.sequence_number, file.path)))
             deletes = {index: rewrite.deletes[index] for file in files for index in file.deletes}
             group = Group(number=number, partition=planned.partition, files=files, deletes=deletes)
             obstacle = (
@@ -330,7 +330,3 @@ def _way(outcome: Outcome, number: int) -> dict[str, str]:
     if number in outcome.elsewhere:
         return {"engine": "spark", "why": outcome.elsewhere[number]}
     return {"engine": "none", "why": "another writer changed its files; planned again"}
-
-
-def partitions_elsewhere(outcome: Outcome, plan: CompactionPlan) -> frozenset[PartitionKey]:
-    return frozenset(plan.groups[number].partition for number in outcome.elsewhere)
