@@ -25,6 +25,7 @@ from icepack.domain.status import (
     PartitionStatus,
     SizeBucket,
     SmallFiles,
+    own_number,
 )
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def is_compaction(snapshot: Any) -> bool:
     summary = snapshot.summary
     if summary is None or summary.operation.value != "replace":
         return False
-    return int(summary.additional_properties.get("added-data-files", "0")) > 0
+    return bool(own_number(summary.additional_properties, "added-data-files"))
 
 
 def _total(column: pa.ChunkedArray) -> int:

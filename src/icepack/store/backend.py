@@ -125,6 +125,7 @@ def _postgres_engine(url: URL) -> Engine:
             connect_args=timeout,
             # A statement that waited for a lock must see what its holder committed.
             isolation_level="READ COMMITTED",
+            skip_autocommit_rollback=True,
             hide_parameters=True,
         )
     except ImportError as error:
@@ -133,4 +134,5 @@ def _postgres_engine(url: URL) -> Engine:
             "Install it with: pip install 'icepack[postgres]'.",
         ) from error
     postgres.ask_after_rest(engine)
+    postgres.leave_autocommit(engine)
     return engine

@@ -106,10 +106,13 @@ class SqlJobStore(JobStore):
                 self._journal.of_span(connection, span, mine._mapping, claim.worker)
 
     def finish(self, claim: Claim, outcome: JobOutcome) -> None:
-        with plain_faults(self._engine.url), at_once(self._engine) as connection:
-            done = self._finishing.finish(connection, _hold(claim), claim.job.number, outcome)
-            if not done and not _was_told(connection, claim, JobEventKind(outcome.state)):
-                raise ClaimLost(claim)
+        with plain_faults(self._engine.url):
+            if self._finishing.finish(self._engine, _hold(claim), claim.job.number, outcome):
+                return
+            with reading(self._engine) as connection:
+                was_told = _was_told(connection, claim, JobEventKind(outcome.state))
+        if not was_told:
+            raise ClaimLost(claim)
 
     def fail(self, claim: Claim, message: str, *, retry: bool = True, delay: timedelta = timedelta(0)) -> Job:
         terms = Return(

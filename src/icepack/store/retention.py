@@ -10,6 +10,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Engine, and_, delete, 
 from icepack.domain.queue_ports import KeepFor, Pruned, Retention
 from icepack.domain.run import RunState
 from icepack.store.clock import DatabaseClock
+from icepack.store.cut_off import CutOff
 from icepack.store.faults import plain_faults
 from icepack.store.metering import count_ended
 from icepack.store.schema import (
@@ -55,6 +56,7 @@ class SqlRetention(Retention):
     def prune(self, keep: KeepFor) -> Pruned:
         """What is younger by the database's clock stays; so does what is still queued, running or held."""
         with plain_faults(self._engine.url):
+            CutOff(self._engine, self._clock).mark()
             now = self._now()
             return Pruned(
                 runs=self._prune(runs.c.started_at, now, keep.runs, not_(_LAST_SUCCESS)),
