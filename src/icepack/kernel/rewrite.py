@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icepack.kernel.encoding import Encodings, write_options
+from icepack.kernel.memory import choose_allocator
 from icepack.kernel.rows import Rows, Selection
 from icepack.kernel.schema import arrow_schema, field_id
 from icepack.kernel.sorting import Sorting
@@ -37,6 +38,7 @@ STRETCH = 1.1
 
 def rewrite(task: Task, storage: Storage) -> Written:
     """Writes the outputs and says what became of the rows; leaves nothing behind when it fails."""
+    choose_allocator()
     try:
         with ThreadPoolExecutor(task.threads) as pool:
             return _Rewrite(task, storage, pool).run()
