@@ -50,11 +50,23 @@ class Rows:
         self.seen = 0
         self.dropped = 0
 
+    def field(self, number: int) -> pa.Field:
+        return self._fields[number]
+
     def pieces(self) -> Iterator[Piece]:
         for source in self._sources:
             yield from source.pieces()
             if source.group_starts[-1] == 0:
                 source.close()
+
+    def sample(self, inputs: int, wanted: Sequence[pa.Field]) -> Iterator[list[pa.ChunkedArray]]:
+        """These columns of some row groups, spread over the inputs, deleted rows and all."""
+        step = max(len(self._sources) // inputs, 1)
+        for source in self._sources[::step]:
+            piece = next(source.pieces(), None)
+            if piece is not None:
+                yield source.read(piece, wanted)
+            source.close()
 
     def select(self, pieces: Sequence[Piece]) -> list[Selection]:
         found = list(self._pool.map(self._select, pieces))

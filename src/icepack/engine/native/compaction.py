@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from icepack import __version__
 from icepack.domain.actions import Compact
-from icepack.domain.files import PartitionKey
 from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.ports import Progress, RunContext
 from icepack.engine.native.coverage import TableFacts, group_obstacle, table_obstacle
@@ -37,6 +36,10 @@ DELETE_SHARE = 0.25
 DEFAULT_COMMITS = 10
 MOST_TOLD = 100
 """Groups that a run record tells apart; a table may have many thousands."""
+
+
+class Teller(Protocol):
+    def __call__(self, files_done: int, bytes_done: int, groups_done: int = 0) -> None: ...
 
 
 @dataclass(slots=True)
@@ -139,8 +142,9 @@ class NativeCompaction:
 
     def _answers(self, tasks: Sequence[Assignment], groups: Sequence[Group]) -> list[Answer]:
         """Of the attempts that count; what the others have written is removed."""
+        tell = self._teller()
         try:
-            answers = run_tasks(self._spark, tasks, self._facts.file_io_properties, self._teller(groups))
+            answers = run_tasks(self._spark, tasks, self._facts.file_io_properties, tell)
         except BaseException:
             wait_for_stragglers(self._spark)
             self._delete(possible_outputs(self._spark, tasks))
@@ -148,6 +152,7 @@ class NativeCompaction:
         if may_have_failed(self._spark, answers):
             kept = {file.path for answer in answers if answer.written for file in answer.written.files}
             self._delete(path for path in possible_outputs(self._spark, tasks) if path not in kept)
+        tell(sum(len(group.files) for group in groups), sum(group.bytes for group in groups), len(groups))
         return answers
 
     def _settle(self, rewrite: JavaRewrite, groups: Sequence[Group], made: Mapping[int, list[Answer]]) -> None:
@@ -236,17 +241,17 @@ class NativeCompaction:
             except Py4JJavaError:
                 log.warning("%s was not committed and could not be deleted; it is an orphan now.", path)
 
-    def _teller(self, groups: Sequence[Group]) -> Callable[[int, int], None]:
-        before = self.outcome.native.values()
+    def _teller(self) -> Teller:
+        before = list(self.outcome.native.values())
         files, size = sum(len(group.files) for group in before), sum(group.bytes for group in before)
         total = sum(group.files for group in self._plan.groups)
 
-        def tell(files_done: int, bytes_done: int) -> None:
+        def tell(files_done: int, bytes_done: int, groups_done: int = 0) -> None:
             self._context.progress(
                 Progress(
                     done=files + files_done,
                     total=total,
-                    groups_done=len(self.outcome.native),
+                    groups_done=len(before) + groups_done,
                     groups=len(self._plan.groups),
                     files=files + files_done,
                     bytes_read=size + bytes_done,
@@ -349,7 +354,3 @@ def _way(outcome: Outcome, number: int) -> dict[str, str]:
     if number in outcome.elsewhere:
         return {"engine": "spark", "why": outcome.elsewhere[number]}
     return {"engine": "none", "why": "another writer changed its files; planned again"}
-
-
-def partitions_elsewhere(outcome: Outcome, plan: CompactionPlan) -> frozenset[PartitionKey]:
-    return frozenset(plan.groups[number].partition for number in outcome.elsewhere)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import shutil
 import threading
 import time
 import zipfile
@@ -11,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from icepack.kernel.executor import Answer, Assignment, runner, versions
@@ -54,15 +56,19 @@ def _probe(context: Any) -> str:
 
 
 def _ship(context: Any) -> None:
-    """Executors need not have icepack installed: its kernel goes with the job."""
-    with TemporaryDirectory(prefix="icepack-") as folder:
-        archive = Path(folder) / "icepack_kernel.zip"
-        with zipfile.ZipFile(archive, "w") as packed:
-            packed.writestr("icepack/__init__.py", "")
-            for module in files("icepack.kernel").iterdir():
-                if module.name.endswith(".py"):
-                    packed.writestr(f"icepack/kernel/{module.name}", module.read_text("utf-8"))
-        context.addPyFile(str(archive))
+    """Executors need not have icepack installed: its kernel goes with the job.
+
+    They fetch it from the driver when they need it, so it lies there until the driver ends.
+    """
+    folder = Path(mkdtemp(prefix="icepack-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    archive = folder / "icepack_kernel.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("icepack/__init__.py", "")
+        for module in files("icepack.kernel").iterdir():
+            if module.name.endswith(".py"):
+                packed.writestr(f"icepack/kernel/{module.name}", module.read_text("utf-8"))
+    context.addPyFile(str(archive))
 
 
 def run_tasks(spark: SparkSession, tasks: Sequence[Assignment], storage: Mapping[str, str], told: Told) -> list[Answer]:
