@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import time
 from typing import Any
 from uuid import UUID
 
@@ -106,6 +107,8 @@ def default_of(field: pa.Field) -> pa.Scalar | None:
         return pa.scalar(UUID(said).bytes, kind.storage_type)
     if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.scalar(bytes.fromhex(said), kind)
+    if pa.types.is_time(kind):
+        return pa.scalar(time.fromisoformat(said), kind)
     return pa.scalar(said).cast(kind) if isinstance(said, str) else pa.scalar(said, kind)
 
 

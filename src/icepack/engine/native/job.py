@@ -130,7 +130,7 @@ def _telling(tell: Callable[[], None]) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-        _told(tell)
+    _told(tell)
 
 
 def _told(tell: Callable[[], None]) -> None:

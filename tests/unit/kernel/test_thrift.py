@@ -1,0 +1,77 @@
+"""Thrift's compact protocol, there and back, and on footers that PyArrow wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from icepack.kernel.splice import footer
+from icepack.kernel.thrift import (
+    BINARY,
+    BYTE,
+    DOUBLE,
+    FALSE,
+    I16,
+    I32,
+    I64,
+    LIST,
+    MAP,
+    STRUCT,
+    TRUE,
+    Reader,
+    write_struct,
+)
+
+NUMBERS = {I16: st.integers(-(2**15), 2**15 - 1), I32: st.integers(-(2**31), 2**31 - 1)}
+LEAVES: dict[int, st.SearchStrategy[Any]] = {
+    **NUMBERS,
+    I64: st.integers(-(2**63), 2**63 - 1),
+    BINARY: st.binary(max_size=300),
+    BYTE: st.integers(0, 255),
+    DOUBLE: st.floats(allow_nan=False),
+}
+booleans = st.booleans().map(lambda value: (TRUE if value else FALSE, value))
+leaves = st.sampled_from(sorted(LEAVES)).flatmap(lambda kind: LEAVES[kind].map(lambda value: (kind, value)))
+lists_of_leaves = st.sampled_from(sorted(LEAVES)).flatmap(
+    lambda kind: st.lists(LEAVES[kind], max_size=20).map(lambda values: (LIST, (kind, values)))
+)
+lists_of_booleans = st.lists(st.booleans(), max_size=20).map(lambda values: (LIST, (TRUE, values)))
+
+
+def _structs(inside: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    fields = st.dictionaries(st.integers(1, 2**15 - 1) | st.integers(1, 40), inside, max_size=8)
+    lists = st.lists(fields, max_size=17).map(lambda values: (LIST, (STRUCT, values)))
+    return fields.map(lambda value: (STRUCT, value)) | lists
+
+
+values = st.recursive(leaves | booleans | lists_of_leaves | lists_of_booleans, _structs, max_leaves=20)
+
+
+@given(st.dictionaries(st.integers(1, 2**15 - 1) | st.integers(1, 40), values, max_size=10))
+def test_what_is_written_is_read(fields: dict[int, Any]) -> None:
+    data = write_struct(fields)
+    reader = Reader(data)
+    assert reader.struct() == fields
+    assert reader.position == len(data)
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=40), st.sampled_from(["zstd", "snappy", "none"]))
+def test_a_footer_of_another_writer_comes_back_byte_for_byte(sizes: list[int], codec: str) -> None:
+    table = pa.table({f"c{at}": pa.array([str(at)] * 4) for at, _ in enumerate(sizes)})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression=codec, row_group_size=2, write_page_index=True)
+    data = sink.getvalue()
+    length = int.from_bytes(data.to_pybytes()[-8:-4], "little")
+    assert write_struct(footer(data)) == data.to_pybytes()[-8 - length : -8]
+
+
+def test_what_parquet_does_not_use_is_refused() -> None:
+    with pytest.raises(ValueError, match="not used by Parquet"):
+        Reader(bytes([0x10 | MAP, 0])).struct()
+    with pytest.raises(ValueError, match="not used by Parquet"):
+        write_struct({1: (MAP, {})})
