@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.compaction.fingerprint import Fingerprint, of_table
-from benchmarks.compaction.lake import BenchLake, Written
+from benchmarks.compaction.lake import BenchLake, Written, opened_lake
 from benchmarks.compaction.machine import load_per_core
 from benchmarks.compaction.measure import Measurement, child, fingerprint, measure
 from benchmarks.compaction.workloads import DATA_SETS, Scale, Workload
@@ -57,7 +56,7 @@ class Campaign:
 
     def run(self) -> Findings:
         began, load = time.monotonic(), load_per_core()
-        with closing(BenchLake(self._folder)) as lake:
+        with opened_lake(self._folder) as lake:
             self._build(lake)
             results = list(self._in_fresh_processes(lake) if self._is_full else self._in_shared_processes(lake))
         return Findings(
@@ -84,7 +83,9 @@ class Campaign:
             console.print(f"Building table ({workload.key}): {workload.title} …")
             lake.build(workload, self._data[workload.data])
             has_lineage = workload.format_version >= 3
-            self._before[workload.key] = of_table(lake.sessions.spark, workload.key, has_lineage=has_lineage)
+            self._before[workload.key] = of_table(
+                lake.sessions.spark, lake.local.id(workload.key), has_lineage=has_lineage
+            )
             self._inputs[workload.key] = self._described(lake, workload)
 
     def _described(self, lake: BenchLake, workload: Workload) -> Inputs:
@@ -92,7 +93,7 @@ class Campaign:
         return Inputs(
             bytes=data.bytes,
             files=len(data.files),
-            delete_files=lake.delete_files(workload.key),
+            delete_files=lake.local.delete_files(lake.local.id(workload.key)),
             rows=self._before[workload.key].rows,
         )
 

@@ -15,6 +15,8 @@ from typing import Any
 from benchmarks.compaction.engines import BareKernel, Engine, IcepackNative, SparkProcedure
 from benchmarks.compaction.workloads import WORKLOADS
 
+from icepack.domain.table import TableId
+
 ENGINES: dict[str, Callable[[Path], Engine]] = {
     "spark": SparkProcedure,
     "icepack": IcepackNative,
@@ -29,7 +31,7 @@ def main() -> None:
     try:
         for line in sys.stdin:
             order = json.loads(line)
-            _say(_timed(lambda: engine.compact(workloads[order["workload"]], order["table"])))  # noqa: B023
+            _say(_timed(lambda: engine.compact(workloads[order["workload"]], TableId.parse(order["table"]))))  # noqa: B023
     finally:
         engine.close()
 

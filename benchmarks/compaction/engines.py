@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-from benchmarks.compaction.session import CORES, catalogs, sessions, table_id
+from benchmarks.compaction.session import CORES, catalogs, sessions
 from benchmarks.compaction.workloads import TARGET_FILE_BYTES, Deletes, Workload
 
 from icepack.catalog.catalog import Catalogs
@@ -38,7 +38,7 @@ Said = dict[str, Any]
 
 
 class Engine(Protocol):
-    def compact(self, workload: Workload, table: str) -> Said: ...
+    def compact(self, workload: Workload, table: TableId) -> Said: ...
 
     def close(self) -> None: ...
 
@@ -50,9 +50,9 @@ class SparkProcedure:
         self._sessions = sessions(folder)
         self._engine = SparkSessionEngine(self._sessions)
 
-    def compact(self, workload: Workload, table: str) -> Said:
+    def compact(self, workload: Workload, table: TableId) -> Said:
         context = RunContext(stamp=Stamp(job_id=uuid4()), now=datetime.now(UTC))
-        self._engine.run(table_id(table), action(workload, RewriteEngine.SPARK), context)
+        self._engine.run(table, action(workload, RewriteEngine.SPARK), context)
         return {}
 
     def close(self) -> None:
@@ -70,14 +70,12 @@ class IcepackNative:
         self._inspector = PyIcebergInspector(Catalogs(catalogs(folder)), reader)
         self._tapes: dict[Path, Tape] = {}
 
-    def compact(self, workload: Workload, table: str) -> Said:
+    def compact(self, workload: Workload, table: TableId) -> Said:
         wanted = action(workload, RewriteEngine.NATIVE)
         now = datetime.now(UTC)
-        context = RunContext(
-            stamp=Stamp(job_id=uuid4()), now=now, plan=lambda: self._plan(table_id(table), wanted, now)
-        )
+        context = RunContext(stamp=Stamp(job_id=uuid4()), now=now, plan=lambda: self._plan(table, wanted, now))
         with recorded(self._sessions.spark.sparkContext) as tape:
-            result = self._engine.run(table_id(table), wanted, context)
+            result = self._engine.run(table, wanted, context)
         self._tapes[tape_of(self._folder, table)] = tape
         ways = result.details.get("groups", [])
         return {**tape.said, "left_to_spark": sorted({way["why"] for way in ways if "why" in way})}
@@ -101,7 +99,7 @@ class BareKernel:
         self._pool = ProcessPoolExecutor(CORES, mp_context=multiprocessing.get_context("spawn"))
         list(self._pool.map(time.sleep, [START_SECONDS] * CORES))
 
-    def compact(self, workload: Workload, table: str) -> Said:
+    def compact(self, workload: Workload, table: TableId) -> Said:
         tape = Tape.load(tape_of(self._folder, table))
         jobs = [self._pool.submit(work, task, tape.storage, KERNEL_ATTEMPT) for task in tape.tasks]
         return said_of([job.result() for job in jobs])
@@ -126,9 +124,9 @@ class Tape:
         return cls(*pickle.loads(path.read_bytes()))
 
 
-def tape_of(folder: Path, table: str) -> Path:
+def tape_of(folder: Path, table: TableId) -> Path:
     """One for all copies of a table: their files are the same."""
-    return folder / f"{table.partition('__')[0]}.tasks"
+    return folder / f"{table.catalog}-{table.name.partition('__')[0]}.tasks"
 
 
 @contextmanager

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.compaction.lake import name_of
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import MapType
+
+from icepack.domain.table import TableId
+from icepack.engine import sql
 
 LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
@@ -22,14 +24,14 @@ class Fingerprint:
     mixed: int
 
 
-def of_table(spark: SparkSession, name: str, *, has_lineage: bool) -> Fingerprint:
+def of_table(spark: SparkSession, table: TableId, *, has_lineage: bool) -> Fingerprint:
     """Of v3 tables with the rows' identities, which are columns that one has to ask for."""
-    frame = spark.table(name_of(name))
+    frame = spark.table(sql.table_name(table))
     return _of(frame, [*frame.columns, *(LINEAGE if has_lineage else ())], frame)
 
 
-def of_files(spark: SparkSession, paths: list[str], *, like: str, has_lineage: bool) -> Fingerprint:
-    table = spark.table(name_of(like))
+def of_files(spark: SparkSession, paths: list[str], *, like: TableId, has_lineage: bool) -> Fingerprint:
+    table = spark.table(sql.table_name(like))
     frame = spark.read.parquet(*paths)
     return _of(frame, [*table.columns, *(LINEAGE if has_lineage else ())], table)
 

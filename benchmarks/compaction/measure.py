@@ -16,6 +16,8 @@ from benchmarks.compaction.lake import BenchLake
 from benchmarks.compaction.tree import watched
 from benchmarks.compaction.workloads import Workload
 
+from icepack.domain.table import TableId
+
 REPOSITORY = Path(__file__).parents[2]
 STOP_SECONDS = 60
 
@@ -34,6 +36,8 @@ class Measurement:
     task_peak_rss_bytes: int | None = None
     tasks: int | None = None
     requests: int | None = None
+    """For a few files in a bucket, not for the measured table."""
+    requests_by_method: dict[str, int] = field(default_factory=dict)
     left_to_spark: tuple[str, ...] = ()
     bytes_out: int = 0
     files_out: int = 0
@@ -56,10 +60,10 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
-    def compact(self, workload: Workload, table: str) -> dict[str, Any]:
+    def compact(self, workload: Workload, table: TableId) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        print(json.dumps({"workload": workload.key, "table": table}), file=self._process.stdin, flush=True)
+        print(json.dumps({"workload": workload.key, "table": str(table)}), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"{self.engine} ended on workload ({workload.key}); what it said stands above.")
@@ -81,13 +85,13 @@ def child(engine: str, folder: Path) -> Iterator[Child]:
 
 
 def measure(child: Child, lake: BenchLake, workload: Workload, number: int) -> Measurement:
-    """On fresh copies of the metadata: first the small table, to warm up, then the one that counts."""
+    """On fresh copies of the metadata: a small table to warm up, the one that counts, and the one in the bucket."""
     ending = f"__{child.engine}_{number}"
-    for name in (f"warm_{workload.key}", workload.key):
-        lake.copy(name, name + ending)
-    child.compact(workload, f"warm_{workload.key}{ending}")
+    child.compact(workload, lake.local.copy(f"warm_{workload.key}", f"warm_{workload.key}{ending}"))
+    table = lake.local.copy(workload.key, workload.key + ending)
     with watched(child.pid) as usage:
-        said = child.compact(workload, workload.key + ending)
+        said = child.compact(workload, table)
+    requests = count_requests(child, lake, workload, ending)
     return Measurement(
         workload=workload.key,
         engine=child.engine,
@@ -97,21 +101,30 @@ def measure(child: Child, lake: BenchLake, workload: Workload, number: int) -> M
         rss_before_bytes=usage.rss_before_bytes,
         task_peak_rss_bytes=usage.task_peak_rss_bytes or None,
         tasks=said.get("tasks"),
+        requests=sum(requests.values()),
+        requests_by_method=requests,
         left_to_spark=tuple(said.get("left_to_spark", ())),
-        files=said["files"] if child.engine == "kernel" else _new_files(lake, workload, workload.key + ending),
+        files=said["files"] if child.engine == "kernel" else _new_files(lake, workload, table),
     )
 
 
-def _new_files(lake: BenchLake, workload: Workload, table: str) -> dict[str, int]:
-    found = lake.data_files(table)
-    if found.keys() & lake.data_files(workload.key).keys():
+def count_requests(child: Child, lake: BenchLake, workload: Workload, ending: str) -> dict[str, int]:
+    """All that reach the bucket from the first look at the metadata to the end of the commit."""
+    table = lake.bucket.copy(workload.key, workload.key + ending)
+    lake.requests.clear()
+    child.compact(workload, table)
+    return dict(sorted(lake.requests.items()))
+
+
+def _new_files(lake: BenchLake, workload: Workload, table: TableId) -> dict[str, int]:
+    found = lake.local.data_files(table)
+    if found.keys() & lake.local.data_files(lake.local.id(workload.key)).keys():
         raise RuntimeError(f"Not all files of workload ({workload.key}) were rewritten; the figures would not compare.")
     return found
 
 
 def fingerprint(lake: BenchLake, workload: Workload, measured: Measurement, number: int) -> Fingerprint:
-    spark = lake.sessions.spark
+    spark, has_lineage = lake.sessions.spark, workload.format_version >= 3
     if measured.engine == "kernel":
-        return of_files(spark, list(measured.files), like=workload.key, has_lineage=workload.format_version >= 3)
-    name = f"{workload.key}__{measured.engine}_{number}"
-    return of_table(spark, name, has_lineage=workload.format_version >= 3)
+        return of_files(spark, list(measured.files), like=lake.local.id(workload.key), has_lineage=has_lineage)
+    return of_table(spark, lake.local.id(f"{workload.key}__{measured.engine}_{number}"), has_lineage=has_lineage)

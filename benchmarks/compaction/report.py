@@ -18,6 +18,7 @@ from benchmarks.compaction.extrapolate import (
 )
 from benchmarks.compaction.machine import machine, settings, versions
 from benchmarks.compaction.measure import Measurement
+from benchmarks.compaction.workloads import REQUEST_FILES
 from rich.console import Console
 from rich.table import Table
 
@@ -41,6 +42,7 @@ def as_json(found: Findings) -> dict[str, Any]:
         "seconds": round(found.seconds, 1),
         "machine": {**machine(), "load_per_core_before": round(found.load_before, 2), "versions": versions()},
         "settings": settings(),
+        "requests_input_files": REQUEST_FILES,
         "workloads": {
             workload.key: {"title": workload.title, **asdict(found.inputs[workload.key])}
             for workload in found.workloads
@@ -160,6 +162,10 @@ def _notes(found: Findings) -> list[str]:
         for item in found.results
         if item.left_to_spark
     ]
+    notes.append(
+        f"Requests were counted on a stand-in for S3, for {REQUEST_FILES} of the input files; Spark's and icepack's "
+        "include metadata, the bare kernel's do not."
+    )
     if not found.fresh_processes:
         notes.append(
             "Small scale: one process for all of an engine's workloads, so memory is that of the largest so far."

@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from benchmarks.compaction.bucket import NAME
+
 from icepack.config.folders import LAKE, EmbeddedLake, user_folder
 from icepack.domain.table import TableId
 from icepack.engine.jars import JarStore
@@ -14,17 +16,38 @@ from icepack.engine.session import SessionSettings, SparkSessions
 from icepack.engine.spark_conf import jar_purposes, session_conf
 
 NAMESPACE = "bench"
+BUCKET = "bucket"
 CORES = 2
 DRIVER_MEMORY = "2g"
 """What icepack itself starts a local session with."""
 
+_ENDPOINT = "endpoint"
 
-def table_id(name: str) -> TableId:
-    return TableId(LAKE, (NAMESPACE,), name)
+
+def table_id(catalog: str, name: str) -> TableId:
+    return TableId(catalog, (NAMESPACE,), name)
 
 
 def catalogs(folder: Path) -> dict[str, Mapping[str, str]]:
-    return {LAKE: EmbeddedLake(folder).properties}
+    """The lake on disk, where times are taken, and a second one in a bucket, where requests are counted."""
+    return {LAKE: EmbeddedLake(folder).properties, BUCKET: _bucket_properties(folder)}
+
+
+def tell_endpoint(folder: Path, endpoint: str) -> None:
+    """For the processes that will be started: where the bucket is."""
+    (folder / _ENDPOINT).write_text(endpoint)
+
+
+def _bucket_properties(folder: Path) -> dict[str, str]:
+    return {
+        "type": "sql",
+        "uri": f"sqlite:///{folder / 'bucket.db'}",
+        "warehouse": f"s3://{NAME}/warehouse",
+        "s3.endpoint": (folder / _ENDPOINT).read_text(),
+        "s3.access-key-id": "bench",
+        "s3.secret-access-key": "bench",
+        "s3.region": "us-east-1",
+    }
 
 
 def sessions(folder: Path) -> SparkSessions:

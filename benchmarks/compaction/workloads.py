@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from benchmarks.compaction.columns import SHAPES, Make
+
 from icepack.domain.units import MIB
 
 TARGET_FILE_BYTES = 512 * MIB
 WARM_FILES = 3
+REQUEST_FILES = 5
+"""In the bucket, for each workload: requests grow with the files, so that a few tell enough."""
 
 
 class Deletes(StrEnum):
@@ -31,6 +35,10 @@ class DataSet:
     shape: str
     files: int
     rows_per_file: int
+
+    @property
+    def make(self) -> Make:
+        return SHAPES[self.shape]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
