@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from generator import cli, configuration, exit_codes, health, policy, shapes
+from generator import cli, configuration, exit_codes, health, metrics, policy, shapes
 
 DOCS = Path(__file__).parent
 
@@ -18,6 +18,7 @@ PAGES = {
     "reference/json.md": shapes.page,
     "reference/exit-codes.md": exit_codes.page,
     "reference/health-issues.md": health.page,
+    "reference/metrics.md": metrics.page,
 }
 INSERTS = {("concepts.md", "issues"): health.summary}
 """What stands between `<!-- name:begin -->` and `<!-- name:end -->` in a page that is written by hand."""

@@ -21,18 +21,22 @@ from icepack.config import (
     base_policy,
     catalog_properties,
     cost_model,
+    hide,
+    known_secrets,
     named_tables,
     policy_rules,
     scheduler_zone,
     timetable,
     user_folder,
 )
+from icepack.domain.figures import FiguresPort
 from icepack.domain.queue_ports import AuditLog, JobStore, Retention, TableLocks
 from icepack.engine.jars import JarStore
 from icepack.engine.java import Java, find_java, spark_java_home, trust_options
 from icepack.engine.session import SessionSettings, SparkSessions
 from icepack.engine.spark_actions import SparkSessionEngine
 from icepack.engine.spark_conf import jar_purposes, session_conf, spark_catalog_name
+from icepack.errors import redact
 from icepack.service.candidates import OrchestratorTerms, Weighing
 from icepack.service.census import Census
 from icepack.service.desk import Desk, WorkTerms
@@ -47,10 +51,14 @@ from icepack.service.scheduler import Scheduler
 from icepack.service.service import CompactionService, PolicyBook
 from icepack.service.spending import Purse
 from icepack.service.work import Worker
+from icepack.telemetry import open_figure_export, open_span_export
+from icepack.tracing import Tracer
 
 if TYPE_CHECKING:
     from icepack.store.backend import Stores
     from icepack.store.reaper import Reaper
+    from icepack.telemetry.figures import FigureExport
+    from icepack.telemetry.spans import SpanExport
 
 
 def silent(_: str) -> None:
@@ -89,7 +97,25 @@ class App:
     def stores(self) -> Stores:
         from icepack.store.backend import open_stores
 
-        return open_stores(str(self.loaded.config.state.url))
+        return open_stores(str(self.loaded.config.state.url), self.tracer)
+
+    @cached_property
+    def span_export(self) -> SpanExport | None:
+        return open_span_export(self.environ)
+
+    @cached_property
+    def tracer(self) -> Tracer:
+        return Tracer(self.span_export, clean=cleaner(self.loaded))
+
+    @cached_property
+    def figures(self) -> FiguresPort:
+        from icepack.store.metering import SqlFigures
+
+        return SqlFigures(self.stores.engine, cost_model(self.loaded.config))
+
+    def figure_export(self) -> FigureExport | None:
+        """Pushes the figures while it is entered; None without a collector."""
+        return open_figure_export(self.environ, self.figures)
 
     @cached_property
     def history(self) -> PatientHistory:
@@ -179,6 +205,7 @@ class App:
             history=self.history,
             reaper=self.reaper,
             terms=work_terms(self.loaded.config),
+            tracer=self.tracer,
             prepare=Pricing(lambda table, action: self.service.plan(table, action).compaction.cost),
         )
 
@@ -242,6 +269,8 @@ class App:
             self.history.close()
         if "stores" in self.__dict__:
             self.stores.close()
+        if self.__dict__.get("span_export") is not None:
+            self.__dict__["span_export"].close()
 
     def _manifest_cache(self) -> ManifestCache:
         try:
@@ -272,6 +301,12 @@ class App:
             java_home=spark_java_home(self.java, scratch),
             log_file=user_folder("state", self.environ) / "spark.log",
         )
+
+
+def cleaner(loaded: LoadedConfig) -> Callable[[str], str]:
+    """Hides what the configuration keeps secret, and what looks like a secret anyhow."""
+    secrets = known_secrets(loaded.config)
+    return lambda text: redact(hide(text, secrets))
 
 
 def work_terms(config: CompactionConfig) -> WorkTerms:

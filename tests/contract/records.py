@@ -22,12 +22,14 @@ from icepack.domain.files import PartitionKey, PartitionValue
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.recommendation import ExpectedEffect
 from icepack.domain.run import Proof, RealisedEffect, RunRecord, RunState, Totals
+from icepack.domain.status import SizeBucket
 from icepack.domain.table import TableId
 
 ORDERS = TableId("lake", ("sales",), "orders")
 ODD = TableId("läke", ("a.b", 'the "best"', "日本"), "naïve; DROP TABLE runs -- 🧊")
 NOON = datetime(2026, 11, 15, 12, 0, 0, 123456, tzinfo=UTC)
 LARGEST_SNAPSHOT_ID = 2**63 - 1
+SIZES = (SizeBucket(below_bytes=2**20, count=1, bytes=9), SizeBucket(below_bytes=None, count=9, bytes=2**41))
 
 PARTITION = PartitionSelection(
     PartitionKey(2, "day=2026-11-14/país=España"),
@@ -97,10 +99,13 @@ def full_run(action: Action) -> RunRecord:
         table_uuid="6f1d6c4a-0000-4000-8000-000000000000",
         attempts=3,
         retryable=True,
+        error="EngineFault",
         message="gefügt: 'quotes', \"doppelt\", 100 %, :named, 雪\n🧊",
         before=totals(7, data_files=400),
         after=totals(LARGEST_SNAPSHOT_ID),
-        effect=RealisedEffect(files_rewritten=400, files_added=10, bytes_rewritten=2**50, manifests_after=5),
+        effect=RealisedEffect(
+            files_rewritten=400, files_added=10, bytes_rewritten=2**50, added_sizes=SIZES, manifests_after=5
+        ),
         proofs=(Proof(method="manifests", rows_before=2**40, rows_after=2**40),),
         commits=(8, LARGEST_SNAPSHOT_ID),
         expected=ExpectedEffect(files_removed=390, bytes_rewritten=2**50),

@@ -8,11 +8,14 @@ import subprocess
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import Engine, delete
 
+from icepack.domain.job import Claim, JobState
 from icepack.errors import ConfigError, EnvironmentFault
 from icepack.store import sqlite
 from icepack.store.backend import (
@@ -23,9 +26,12 @@ from icepack.store.backend import (
     select_locks,
     select_table_cache,
 )
+from icepack.store.jobs import SqlJobStore
+from icepack.store.schema import jobs
+from icepack.store.transaction import writing
 
 from .postgres import PostgresServer
-from .queueing import LEASE, request
+from .queueing import DONE, LEASE, request
 from .records import ORDERS, run
 
 SECRET = "s3cr3t-Pass"
@@ -227,3 +233,24 @@ except EnvironmentFault as fault:
         "PostgreSQL as the state database needs psycopg, which is not installed. "
         "Install it with: pip install 'icepack[postgres]'.\n"
     )
+
+
+def test_a_transaction_after_a_claim_is_undone_as_a_whole(engine: Engine) -> None:
+    """On PostgreSQL a claim leaves its connection in autocommit."""
+    store = SqlJobStore(engine)
+    store.submit(request())
+    store.finish(_claimed(store), DONE)
+    with suppress(ZeroDivisionError), writing(engine) as connection:
+        connection.execute(delete(jobs))
+        raise ZeroDivisionError
+    assert store.counts()[JobState.SUCCEEDED] == 1
+    with engine.connect() as connection:
+        connection.execute(delete(jobs))
+        connection.rollback()
+    assert store.counts()[JobState.SUCCEEDED] == 1
+
+
+def _claimed(store: SqlJobStore) -> Claim:
+    claim = store.claim("w", LEASE)
+    assert claim is not None
+    return claim

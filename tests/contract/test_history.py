@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import Engine, select, text
 
 from icepack.domain.actions import Action, ActionKind, Compact, ExpireSnapshots
+from icepack.domain.queue_ports import KeepFor
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
+from icepack.store import cut_off as cut_off_module
 from icepack.store import history as history_module
 from icepack.store.backend import open_engine, select_history_store
 from icepack.store.history import SqlHistoryStore
+from icepack.store.jobs import SqlJobStore
+from icepack.store.locks import SqlTableLocks
+from icepack.store.retention import SqlRetention
 from icepack.store.schema import runs
 
+from .queueing import DONE, LEASE, request
 from .records import ACTIONS, LARGEST_SNAPSHOT_ID, NOON, ODD, ORDERS, full_run, run, totals
 
 RETURNS = TableId("lake", ("sales",), "returns")
@@ -174,3 +181,59 @@ def test_the_columns_say_what_the_record_says(database_url: str) -> None:
     assert (row.catalog, row.table_name) == ("läke", str(ODD))
     assert (row.started_at, row.finished_at) == (record.started_at, record.finished_at)
     assert (row.attempts, row.message) == (3, record.message)
+
+
+def _running(table: TableId = ORDERS, **fields: Any) -> RunRecord:
+    return run(table, state=RunState.RUNNING, finished_at=None, **fields)
+
+
+def test_a_run_whose_process_is_gone_is_marked_at_the_next_look(engine: Engine) -> None:
+    history = SqlHistoryStore(engine)
+    cut_off = _running()
+    history.save(cut_off)
+    (seen,) = history.runs()
+    assert (seen.job_id, seen.state, seen.retryable) == (cut_off.job_id, RunState.FAILED, True)
+    assert seen.message.startswith("Cut off")
+    assert seen.finished_at is not None
+    assert history.runs(state=RunState.RUNNING) == []
+    history.save(replace(cut_off, state=RunState.SUCCEEDED, finished_at=NOON))
+    assert [found.state for found in history.runs()] == [RunState.SUCCEEDED], "it lived after all"
+
+
+def test_a_run_that_holds_its_table_is_running(engine: Engine) -> None:
+    history, locks = SqlHistoryStore(engine), SqlTableLocks(engine)
+    lock = locks.acquire(ORDERS, "cli", LEASE)
+    history.save(_running())
+    assert [found.state for found in history.runs()] == [RunState.RUNNING]
+    locks.renew(lock, timedelta(0))
+    assert [found.state for found in history.runs()] == [RunState.FAILED]
+
+
+def test_a_job_that_goes_on_is_running_whatever_became_of_its_worker(engine: Engine) -> None:
+    history, store = SqlHistoryStore(engine), SqlJobStore(engine)
+    store.submit(request(ORDERS))
+    claim = store.claim("w", LEASE)
+    assert claim is not None
+    history.save(_running(job_id=claim.job_id))
+    assert [found.state for found in history.runs()] == [RunState.RUNNING]
+    store.hand_back(claim)
+    assert [found.state for found in history.runs()] == [RunState.RUNNING]
+
+
+def test_a_job_that_has_ended_has_a_while_to_say_how(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    history, store = SqlHistoryStore(engine), SqlJobStore(engine)
+    store.submit(request(ORDERS))
+    claim = store.claim("w", LEASE)
+    assert claim is not None
+    history.save(_running(job_id=claim.job_id))
+    store.finish(claim, DONE)
+    assert [found.state for found in history.runs()] == [RunState.RUNNING]
+    monkeypatch.setattr(cut_off_module, "GRACE", timedelta(seconds=-1))
+    assert [found.state for found in history.runs()] == [RunState.FAILED]
+
+
+def test_pruning_marks_them_too(engine: Engine) -> None:
+    SqlHistoryStore(engine).save(_running(minutes=10**6))
+    SqlRetention(engine).prune(KeepFor(runs=None))
+    with engine.connect() as connection:
+        assert connection.scalars(select(runs.c.state)).all() == ["failed"]

@@ -25,6 +25,7 @@ from icepack.domain.job import (
 )
 from icepack.domain.queue_ports import JobStore
 from icepack.domain.table import TableId
+from icepack.domain.trace import Span, TraceContext
 from icepack.store.jobs import SqlJobStore
 
 from .invariants import assert_sound
@@ -518,3 +519,57 @@ def test_a_lease_by_the_databases_own_clock_ends(queue: Queue) -> None:
     short = replace(claim, lease=timedelta(milliseconds=-1))
     store.heartbeat(short)
     assert [job.id for job in store.reap()] == [claim.job_id]
+
+
+def _span(name: str = "planning") -> Span:
+    context = TraceContext(trace_id="4bf92f3577b34da6a3ce929d0e0e4736", span_id="00f067aa0ba902b7")
+    return Span(
+        name=name,
+        context=context,
+        parent_id="1" * 16,
+        started_at=DAWN,
+        ended_at=DAWN + timedelta(seconds=1.5),
+        attributes={"icepack.table": "naïve 雪\0", "icepack.attempt": 1, "done": True},
+        failure="nul \0 and half a pair \ud800",
+    )
+
+
+def test_spans_are_part_of_a_job_s_story(queue: Queue) -> None:
+    job = queue.submit()
+    claim = queue.claim("w")
+    queue.jobs.trace(claim, [_span("run"), _span("planning")])
+    queue.jobs.trace(claim, [])
+    first, second = [event for event in queue.jobs.events(job.id) if event.kind is JobEventKind.SPAN]
+    assert (first.actor, first.attempt, first.details["name"]) == ("w", 1, "run")
+    assert second.message.startswith("planning took 1.500 s: nul")
+    told = dict(second.details or {})
+    assert (told["started_at"], told["ended_at"]) == ("2026-11-15T06:00:00Z", "2026-11-15T06:00:01.500000Z")
+    assert told["context"]["trace_id"] == _span().context.trace_id
+    assert told["attributes"] == {"icepack.table": "naïve 雪", "icepack.attempt": 1, "done": True}
+
+
+def test_a_stale_claim_writes_no_spans(queue: Queue) -> None:
+    queue.submit()
+    claim = queue.claim()
+    queue.wait(LEASE.total_seconds() + 1)
+    queue.jobs.reap()
+    queue.claim("another")
+    before = queue.dump()
+    with pytest.raises(ClaimLost):
+        queue.jobs.trace(claim, [_span()])
+    assert queue.dump() == before
+
+
+def test_a_job_that_has_ended_takes_no_more_spans(queue: Queue) -> None:
+    queue.submit()
+    claim = queue.claim()
+    queue.jobs.finish(claim, DONE)
+    with pytest.raises(ClaimLost):
+        queue.jobs.trace(claim, [_span()])
+
+
+def test_a_job_without_a_caller_s_trace_gets_one_of_its_own(queue: Queue) -> None:
+    first, second = queue.submit("lake.a.one"), queue.submit("lake.a.two", trace_context="no traceparent")
+    found = [TraceContext.parse(job.trace_context) for job in (first, second)]
+    assert None not in found
+    assert len({context.trace_id for context in found if context}) == 2

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import Engine
 
 from icepack.domain.job import Claim, ClaimLost, JobProgress, JobState
 from icepack.domain.queue_ports import AuditEvent, KeepFor
@@ -151,10 +153,11 @@ def test_an_answer_that_was_lost_can_be_asked_for_again(stores: Stores, monkeypa
     claim = _claim(stores)
     genuine = Prepared._run
 
-    def cut(self: Prepared, connection: Any, values: dict[str, Any]) -> Any:
-        genuine(self, connection, values)
-        connection.connection.driver_connection.close()
-        return genuine(self, connection, values)
+    def cut(self: Prepared, engine: Engine, values: dict[str, Any]) -> Any:
+        genuine(self, engine, values)
+        with closing(engine.raw_connection()) as connection:
+            connection.driver_connection.close()
+        return genuine(self, engine, values)
 
     monkeypatch.setattr(Prepared, "_run", cut)
     with pytest.raises(EnvironmentFault):

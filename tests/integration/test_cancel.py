@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from icepack.domain.actions import Compact, ComputeStats, ExpireSnapshots, RemoveOrphanFiles, RewriteManifests
+from icepack.domain.actions import (
+    Compact,
+    ComputeStats,
+    ExpireSnapshots,
+    RemoveOrphanFiles,
+    RewriteEngine,
+    RewriteManifests,
+)
 from icepack.domain.ports import Progress, RunContext
 from icepack.domain.run import RunState
 from icepack.domain.table import TableId
@@ -156,7 +163,8 @@ def test_a_commit_that_was_made_before_the_stop_is_a_success(lake: Lake, monkeyp
             return result
 
     monkeypatch.setattr(spark_actions, "_stamp", lambda action, context: Stopping(stamp(action, context)))
-    record = lake.run(table, Compact(rewrite_all=True, delete_file_threshold=1), cancel=cancel)
+    action = Compact(rewrite_all=True, delete_file_threshold=1, engine=RewriteEngine.SPARK)
+    record = lake.run(table, action, cancel=cancel)
     assert (record.state, len(record.commits)) == (RunState.SUCCEEDED, 1)
 
 

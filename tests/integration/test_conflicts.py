@@ -1,4 +1,4 @@
-"""Other writers win, come in between and are never undone; and what is done when a proof fails."""
+"""On Spark's path: other writers win, come in between and are never undone; and what is done when a proof fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from icepack.domain.actions import Action, Compact, RewriteManifests, RewritePositionDeletes
+from icepack.domain.actions import Action, Compact, RewriteEngine, RewriteManifests, RewritePositionDeletes
 from icepack.domain.ports import EngineResult, RunContext
 from icepack.domain.run import CommitFacts, RunState
 from icepack.domain.table import TableId
@@ -21,7 +21,7 @@ from icepack.service.maintenance import RetryPolicy
 
 from .lakes import Lake
 
-ALL = Compact(rewrite_all=True)
+ALL = Compact(rewrite_all=True, engine=RewriteEngine.SPARK)
 
 
 class Meddler:
@@ -88,7 +88,7 @@ class TestOtherWritersWin:
     ) -> None:
         rows = lake.main(table)
         Meddler(monkeypatch, lambda: _compact_by_sql(lake, table))
-        record = lake.run(table, Compact(min_input_files=2))
+        record = lake.run(table, Compact(min_input_files=2, engine=RewriteEngine.SPARK))
         assert (record.state, record.attempts, record.commits) == (RunState.SUCCEEDED, 2, ()), record.message
         assert record.changed_nothing
         assert lake.main(table) == rows
@@ -104,7 +104,7 @@ class TestOtherWritersWin:
             lake.java(table).expireSnapshots().expireOlderThan(2**62).commit()
 
         Meddler(monkeypatch, take_away)
-        record = lake.run(table, Compact(min_input_files=2))
+        record = lake.run(table, Compact(min_input_files=2, engine=RewriteEngine.SPARK))
         assert (record.state, record.attempts, record.commits) == (RunState.SUCCEEDED, 2, ()), record.message
         assert lake.main(table) == rows
 
@@ -136,7 +136,7 @@ class TestOtherWritersWin:
             raise CommitConflict("Missing required files to delete")
 
         monkeypatch.setattr(spark_actions, "_remove_dangling", lose)
-        record = lake.run(table, Compact(rewrite_all=True, delete_file_threshold=1))
+        record = lake.run(table, Compact(rewrite_all=True, delete_file_threshold=1, engine=RewriteEngine.SPARK))
         assert (record.state, record.attempts, len(record.commits)) == (RunState.SUCCEEDED, 1, 1), record.message
         assert "left for the next run" in (record.details or {})["dangling_deletes"]
 

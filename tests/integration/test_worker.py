@@ -14,7 +14,9 @@ import pytest
 
 from contract.postgres import PostgresServer
 from icepack.domain.actions import Action, Compact, ExpireSnapshots, RemoveOrphanFiles
+from icepack.domain.figures import Series
 from icepack.domain.job import Job, JobEventKind, JobProgress, JobRequest, JobState
+from icepack.domain.plan.cost import CostModel
 from icepack.domain.ports import EngineResult, RunContext
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
@@ -24,6 +26,7 @@ from icepack.service.maintenance import MaintenanceRunner, Runner, RunRequest
 from icepack.service.patience import PatientHistory
 from icepack.service.work import Worker
 from icepack.store.backend import Stores, open_stores
+from icepack.store.metering import SqlFigures
 from icepack.store.reaper import Reaper
 
 from .lakes import Lake, files_below, stray
@@ -117,6 +120,21 @@ class TestRealTables:
         ended = stores.jobs.get(job.id)
         assert (ended.progress.partitions_completed, ended.progress.files_processed) == (GROUPS, 2 * GROUPS)
         assert ended.details["effect"]["files_added"] == GROUPS
+
+    def test_its_trace_and_the_figures_tell_of_a_real_compaction(
+        self, lake: Lake, stores: Stores, many_groups: TableId
+    ) -> None:
+        job = submit(stores, many_groups, Compact(rewrite_all=True))
+        assert worker(stores, on(lake)).work_once() is WorkEnd.SUCCEEDED
+        told = [event.details for event in stores.jobs.events(job.id) if event.kind is JobEventKind.SPAN]
+        assert [span["name"] for span in told if span] == ["run", "planning", "execution", "commit"]
+        times = [(span["started_at"], span["ended_at"]) for span in told if span]
+        assert times[0][0] <= times[1][0] <= times[1][1] <= times[2][0] <= times[2][1] <= times[3][0] <= times[0][1]
+        effect = (stores.jobs.get(job.id).details or {})["effect"]
+        figures = SqlFigures(stores.engine, CostModel()).read()
+        assert figures[Series("files_compacted_total")] == effect["files_rewritten"] > 0
+        assert figures[Series("file_size_distribution_count")] == effect["files_added"] == GROUPS
+        assert figures[Series("file_size_distribution_sum")] == effect["bytes_added"]
 
     def test_a_cancelled_job_leaves_spark_within_seconds(
         self, lake: Lake, stores: Stores, many_groups: TableId

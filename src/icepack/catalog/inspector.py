@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from icepack.domain.status import (
     SnapshotEntry,
     SnapshotStatus,
     TableStatus,
+    own_number,
 )
 from icepack.domain.table import TableId
 from icepack.domain.units import MIB, from_milliseconds
@@ -56,10 +58,19 @@ class PyIcebergInspector:
     def properties(self, table: TableId) -> Mapping[str, str]:
         return self._catalogs.load(table).properties
 
-    def inspect(self, table: TableId, lens: SizeLens | None = None) -> TableStatus:
+    def inspect(self, table: TableId) -> TableStatus:
+        return self.inspect_both(table, lambda _: DEFAULT_LENS)[0]
+
+    def inspect_both(
+        self, table: TableId, lens_for: Callable[[TableStatus], SizeLens]
+    ) -> tuple[TableStatus, TableStatus]:
+        """The manifests are read once: a lens only changes which files count as small."""
         loaded = self._catalogs.load(table)
         with catalog_faults(table.catalog):
-            return self._status(table, loaded, lens or DEFAULT_LENS)
+            manifests = _manifests(loaded, loaded.current_snapshot())
+            inventory = self._inventory_of(loaded, manifests)
+            status = self._status(table, inventory, manifests)
+        return status, _measured(status, inventory, lens_for(status))
 
     def files(self, table: TableId, where: Expression | None = None) -> FileListing:
         loaded = self._catalogs.load(table)
@@ -103,13 +114,11 @@ class PyIcebergInspector:
         entries = live(self._reader.entries(loaded.io, manifests)) if manifests else ENTRY_SCHEMA.empty_table()
         return Inventory(loaded, entries, self._clock())
 
-    def _status(self, table: TableId, loaded: Table, lens: SizeLens) -> TableStatus:
+    def _status(self, table: TableId, inventory: Inventory, manifests: list[ManifestFile]) -> TableStatus:
+        loaded = inventory.table
         metadata = loaded.metadata
         snapshot = loaded.current_snapshot()
-        manifests = _manifests(loaded, snapshot)
-        inventory = self._inventory_of(loaded, manifests)
-        target = int(loaded.properties.get("write.target-file-size-bytes", lens.target_file_bytes))
-        small = min(lens.small_file_bytes, target * 3 // 4)
+        target, small = _sizes(loaded, DEFAULT_LENS)
         return TableStatus(
             table=table,
             observed_at=self._clock(),
@@ -132,6 +141,19 @@ class PyIcebergInspector:
             sort_order=_sort_order_text(loaded),
             partition_spec=inventory.names.spec_text(loaded.spec()),
         )
+
+
+def _measured(status: TableStatus, inventory: Inventory, lens: SizeLens) -> TableStatus:
+    target, small = _sizes(inventory.table, lens)
+    if (target, small) == (status.target_file_bytes, status.small_file_bytes):
+        return status
+    return replace(status, partitions=inventory.partitions(small), target_file_bytes=target, small_file_bytes=small)
+
+
+def _sizes(loaded: Table, lens: SizeLens) -> tuple[int, int]:
+    """The target, and what counts as small."""
+    target = own_number(loaded.properties, "write.target-file-size-bytes") or lens.target_file_bytes
+    return target, min(lens.small_file_bytes, target * 3 // 4)
 
 
 def _manifests(loaded: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
@@ -159,8 +181,8 @@ def _matching(inventory: Inventory, where: Expression) -> frozenset[PartitionKey
 
 
 def _max_ref_age(loaded: Table) -> timedelta | None:
-    own = loaded.properties.get("history.expire.max-ref-age-ms")
-    return None if own is None else from_milliseconds(int(own))
+    own = own_number(loaded.properties, "history.expire.max-ref-age-ms")
+    return None if own is None else from_milliseconds(own)
 
 
 def _named_by_hand(snapshots: SnapshotStatus, wanted: Collection[int]) -> set[int]:
@@ -211,14 +233,14 @@ def _at(snapshot: Snapshot) -> datetime:
 def _manifest_status(loaded: Table, manifests: list[ManifestFile], entries: int) -> ManifestStatus:
     from pyiceberg.manifest import ManifestContent
 
-    target = loaded.properties.get("commit.manifest.target-size-bytes", DEFAULT_MANIFEST_TARGET_BYTES)
+    target = own_number(loaded.properties, "commit.manifest.target-size-bytes") or DEFAULT_MANIFEST_TARGET_BYTES
     return ManifestStatus(
         count=len(manifests),
         delete_manifests=sum(1 for manifest in manifests if manifest.content is ManifestContent.DELETES),
         bytes=sum(manifest.manifest_length for manifest in manifests),
         largest_bytes=max((manifest.manifest_length for manifest in manifests), default=0),
         entries=entries,
-        target_bytes=int(target),
+        target_bytes=target,
     )
 
 

@@ -25,6 +25,7 @@ from icepack.domain.status import (
     PartitionStatus,
     SizeBucket,
     SmallFiles,
+    own_number,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Inventory:
             count=self.data.num_rows,
             bytes=_total(sizes),
             records=_total(self.data["records"]),
-            histogram=tuple(_histogram(sizes)),
+            histogram=tuple(histogram(sizes)),
             small=tuple(_smaller(sizes, threshold) for threshold in SMALL_FILE_THRESHOLDS_BYTES),
         )
 
@@ -207,7 +208,7 @@ def is_compaction(snapshot: Any) -> bool:
     summary = snapshot.summary
     if summary is None or summary.operation.value != "replace":
         return False
-    return int(summary.additional_properties.get("added-data-files", "0")) > 0
+    return bool(own_number(summary.additional_properties, "added-data-files"))
 
 
 def _total(column: pa.ChunkedArray) -> int:
@@ -223,7 +224,7 @@ def _smaller(sizes: pa.ChunkedArray, threshold: int) -> SmallFiles:
     return SmallFiles(threshold_bytes=threshold, count=len(chosen), bytes=_total(chosen))
 
 
-def _histogram(sizes: pa.ChunkedArray) -> Iterator[SizeBucket]:
+def histogram(sizes: pa.ChunkedArray) -> Iterator[SizeBucket]:
     floor = 0
     for bound in (*HISTOGRAM_BOUNDS_BYTES, None):
         inside = pc.greater_equal(sizes, floor)

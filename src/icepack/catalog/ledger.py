@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icepack.catalog.catalog import Catalogs, catalog_faults
+from icepack.catalog.inventory import histogram
 from icepack.catalog.manifests import ADDED, DATA, DELETED, ManifestReader, live
 from icepack.domain.run import CommitFacts
 from icepack.domain.table import TableId
@@ -67,6 +68,7 @@ class SnapshotLedger:
             attempt=_number(snapshot, ATTEMPT_PROPERTY) or 0,
             rows_dropped=_number(snapshot, ROWS_DROPPED_PROPERTY),
             is_part=_said(snapshot, PART_PROPERTY) is not None,
+            added_sizes=tuple(bucket for bucket in histogram(_data(added)["bytes"]) if bucket.count),
         )
 
     def _entries(self, loaded: Table, snapshot: Snapshot) -> pa.Table:

@@ -13,7 +13,7 @@ from icepack.cli.context import application, each_table, format_option
 from icepack.cli.interrupt import stoppable
 from icepack.cli.options import given_parameters, size, strategy_type
 from icepack.cli.pictures import print_json, show_errors
-from icepack.domain.actions import ActionKind, Layout
+from icepack.domain.actions import ActionKind, Layout, RewriteEngine
 from icepack.domain.wire import to_json
 from icepack.errors import UsageError
 from icepack.service.service import Advice
@@ -32,6 +32,11 @@ from icepack.service.service import Advice
 @click.option("--where", "partition_filter", help='Partition filter: "date >= current_date - 7" (UTC).')
 @click.option("--target-file-size", "target_file_bytes", type=size, help="512MB, 1GB …")
 @click.option("--min-input-files", type=click.IntRange(1), help="Merge only where there are this many small files.")
+@click.option(
+    "--engine",
+    type=click.Choice([engine.value for engine in RewriteEngine]),
+    help="native: icepack's own kernel where it is exact; spark: Spark's procedure throughout.",
+)
 @click.option("--partial-progress", is_flag=True, default=None, help="Commit group by group.")
 @click.option("--rewrite-all", is_flag=True, default=None, help="Every file, not only those worth it.")
 @click.option("--max-cost", "max_cost_dollars", type=float, help="Refuse when the estimate is over this many dollars.")

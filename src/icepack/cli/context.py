@@ -13,9 +13,13 @@ import click
 
 from icepack.config import LoadedConfig, load_config
 from icepack.errors import ConfigError, IcepackError, UsageError
-from icepack.wiring import App, build_app
+from icepack.logs import LogFormat, configure
+from icepack.wiring import App, build_app, cleaner
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+SERVICES = frozenset({"worker", "scheduler", "orchestrate", "health-sync", "metrics"})
+"""Commands that may run unwatched and for ever."""
 
 
 def format_option(command: F) -> F:
@@ -31,10 +35,22 @@ def format_option(command: F) -> F:
 
 def read_config(ctx: click.Context) -> LoadedConfig:
     options = ctx.find_root().obj
-    logging.basicConfig(level=logging.INFO if options["verbose"] else logging.ERROR, format="%(levelname)s %(message)s")
-    logging.getLogger("py4j").setLevel(logging.ERROR)
     path = Path(options["config_file"]) if options["config_file"] else None
-    return load_config(path, environ=os.environ, overrides=_overrides(options["settings"]), cwd=Path.cwd())
+    loaded = load_config(path, environ=os.environ, overrides=_overrides(options["settings"]), cwd=Path.cwd())
+    options["logs"] = configure(
+        _log_format(ctx, options["log_format"]),
+        level=logging.INFO if options["verbose"] else logging.ERROR,
+        clean=cleaner(loaded),
+    )
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    return loaded
+
+
+def _log_format(ctx: click.Context, asked: str) -> LogFormat:
+    """Only a service's lines are for machines unless that is asked for."""
+    wanted = LogFormat(asked)
+    is_service = ctx.info_name in SERVICES
+    return LogFormat.HUMAN if wanted is LogFormat.AUTO and not is_service else wanted
 
 
 @contextmanager

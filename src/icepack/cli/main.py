@@ -27,6 +27,7 @@ COMMANDS = {
     "schedule": ("icepack.cli.operate:schedule", "Say what runs next, and when."),
     "orchestrate": ("icepack.cli.operate:orchestrate", "Turn recommendations into jobs, fleet-wide."),
     "health-sync": ("icepack.cli.operate:health_sync", "Keep the table cache up to date."),
+    "metrics": ("icepack.cli.observe:metrics", "Print the figures that Prometheus scrapes."),
     "locks": ("icepack.cli.serve:locks", "Show, or break, the locks on tables."),
     "db": ("icepack.cli.serve:db", "Upgrade or prune the state database."),
     "config": ("icepack.cli.setup:config", "Show or check the configuration."),
@@ -62,10 +63,18 @@ class LazyGroup(click.Group):
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set one value: --set spark.master=local[4]."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show what goes on, and stack traces.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["auto", "human", "json"]),
+    default="auto",
+    show_default=True,
+    envvar="ICEPACK_LOG_FORMAT",
+    help="How a service logs; auto is human on a terminal and JSON elsewhere.",
+)
 @click.pass_context
-def cli(ctx: click.Context, config_file: str | None, settings: tuple[str, ...], verbose: bool) -> None:
+def cli(ctx: click.Context, config_file: str | None, settings: tuple[str, ...], verbose: bool, log_format: str) -> None:
     """Keep Apache Iceberg tables healthy: find, diagnose, plan, heal on Spark, prove, remember."""
-    ctx.obj = {"config_file": config_file, "settings": settings, "verbose": verbose}
+    ctx.obj = {"config_file": config_file, "settings": settings, "verbose": verbose, "log_format": log_format}
 
 
 def main(arguments: list[str] | None = None) -> None:

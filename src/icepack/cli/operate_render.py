@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from itertools import islice
@@ -18,16 +19,29 @@ from icepack.domain.schedule import ScheduleEntry
 from icepack.domain.table import TableId
 from icepack.domain.units import format_duration
 from icepack.domain.wire import to_json
+from icepack.logs import LogFormat
 from icepack.service.health_sync import SyncReport
 from icepack.service.orchestrator import FleetRound, Placed
 from icepack.service.scheduler import Answer, End, Round, Upcoming
 
 SHOWN_RUNS = 50
 
+_told = logging.getLogger(__name__)
+# What a service says by itself is said however quiet the others are to be.
+_told.setLevel(logging.INFO)
+
 
 def tell(text: str) -> None:
     """A line for whoever watches a process that goes on."""
-    click.echo(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}", err=True)
+    if _logs_as_json():
+        _told.info(text)
+    else:
+        click.echo(f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} {text}", err=True)
+
+
+def _logs_as_json() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and (context.find_root().obj or {}).get("logs") is LogFormat.JSON
 
 
 def tell_schedule(found: Round) -> None:

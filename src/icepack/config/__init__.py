@@ -9,9 +9,10 @@ from icepack.config.derive import (
     scheduler_zone,
     timetable,
 )
-from icepack.config.display import masked
+from icepack.config.display import known_secrets, masked
 from icepack.config.folders import EmbeddedLake, user_folder
 from icepack.config.load import LoadedConfig, load_config
+from icepack.config.secrecy import hide
 from icepack.config.settings import CompactionConfig
 from icepack.config.starter import write_starter
 
@@ -22,6 +23,8 @@ __all__ = [
     "base_policy",
     "catalog_properties",
     "cost_model",
+    "hide",
+    "known_secrets",
     "load_config",
     "masked",
     "named_tables",

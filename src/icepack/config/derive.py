@@ -58,6 +58,7 @@ _COMPACTION_PARAMETERS = {
     "target_file_size": "target_file_bytes",
     "small_file_threshold": "small_file_bytes",
     "min_input_files": "min_input_files",
+    "engine": "engine",
     "partial_progress": "partial_progress",
     "partition_filter": "partition_filter",
     "max_cost": "max_cost_dollars",

@@ -1,4 +1,8 @@
-"""`ICEPACK_*` variables as settings: `ICEPACK_SPARK__MASTER` is `spark.master`."""
+"""`ICEPACK_*` variables as settings: `ICEPACK_SPARK__MASTER` is `spark.master`.
+
+The names of Spark's own settings have capitals, so what follows `ICEPACK_SPARK__CONF__` is taken as it is written,
+unless all of it is capitals: `ICEPACK_SPARK__CONF__spark__sql__adaptive__coalescePartitions__enabled`.
+"""
 
 from __future__ import annotations
 
@@ -68,13 +72,21 @@ def read_environment(settings: type[BaseSettings], environ: Mapping[str, str], c
 
 
 def _path(name: str, catalogs: Mapping[str, str]) -> tuple[str, ...]:
-    first, *rest = name[len(PREFIX) :].lower().split(SEPARATOR)
+    written = name[len(PREFIX) :].split(SEPARATOR)
+    first, *rest = (part.lower() for part in written)
+    if (first, *rest[:1]) == ("spark", "conf") and rest[1:]:
+        return (first, "conf", _spark_setting(written[2:]))
     if first == "catalog" and rest:
         return (first, property_name(rest))
     if first == "catalogs" and rest:
         catalog = catalogs.get(_folded(rest[0]), rest[0])
         return (first, catalog, property_name(rest[1:])) if rest[1:] else (first, catalog)
     return (first, *rest)
+
+
+def _spark_setting(parts: Iterable[str]) -> str:
+    name = ".".join(parts)
+    return name.lower() if name.isupper() else name
 
 
 def property_name(parts: Iterable[str]) -> str:

@@ -23,7 +23,7 @@ from icepack.config.types import (
     WindowTexts,
     does_not_fit,
 )
-from icepack.domain.actions import ActionKind, Layout, Strategy
+from icepack.domain.actions import ActionKind, Layout, RewriteEngine, Strategy
 from icepack.domain.policy import POLICY_KEYS, Policy, read_policy_values
 from icepack.errors import ConfigError
 
@@ -43,6 +43,7 @@ class PolicyBlock(Section):
     max_files_per_partition: int = _DEFAULT.max_files_per_partition
     min_input_files: int = _DEFAULT.min_input_files
     fragment_ratio_threshold: float = _DEFAULT.fragment_ratio_threshold
+    engine: RewriteEngine = _DEFAULT.engine
     partial_progress: bool = _DEFAULT.partial_progress
     partition_filter: FilterText = _DEFAULT.partition_filter
     open_partition_grace: Duration = _DEFAULT.open_partition_grace

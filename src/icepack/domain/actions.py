@@ -86,6 +86,7 @@ class Compact:
     rewrite_all: bool = False
     max_cost_dollars: float | None = None
     engine: RewriteEngine = RewriteEngine.NATIVE
+    """Who rewrites: the kernel where it is exact, or Spark's procedure throughout."""
     options: Mapping[str, str] = field(default_factory=dict)
 
 

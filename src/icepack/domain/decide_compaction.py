@@ -224,6 +224,7 @@ def _compact_action(
         else policy.min_input_files,
         delete_file_threshold=1 if apply_deletes else None,
         partitions=() if whole_table else selections,
+        engine=policy.engine,
         partial_progress=policy.partial_progress,
         max_cost_dollars=policy.max_cost,
     )

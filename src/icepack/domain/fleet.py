@@ -152,8 +152,12 @@ def expected_spending(cost: CostEstimate, model: CostModel) -> Spending:
 
 def realised_spending(run: RunRecord, model: CostModel) -> Spending:
     """The seconds are measured and count for every core; the requests are those of the estimate."""
-    compute_seconds = run.realised_seconds * model.parallelism
-    return Spending(_request_dollars(run.estimate, model) + _compute_dollars(compute_seconds, model), compute_seconds)
+    return realised_spending_of(run.realised_seconds, run.estimate, model)
+
+
+def realised_spending_of(seconds: float, estimate: CostEstimate | None, model: CostModel) -> Spending:
+    compute_seconds = seconds * model.parallelism
+    return Spending(_request_dollars(estimate, model) + _compute_dollars(compute_seconds, model), compute_seconds)
 
 
 def _compute_dollars(core_seconds: float, model: CostModel) -> float:

@@ -14,7 +14,7 @@ from statistics import median
 from icepack.domain.plan.expiry import expired_snapshots
 from icepack.domain.plan.score import fragment_ratio
 from icepack.domain.plan.select import files_needed
-from icepack.domain.status import PartitionStatus, TableStatus
+from icepack.domain.status import PartitionStatus, TableStatus, own_number
 from icepack.domain.table import TableId
 from icepack.domain.units import MIB, format_duration, format_size, from_milliseconds
 
@@ -178,9 +178,7 @@ def max_ref_age(status: TableStatus) -> timedelta | None:
 
 
 def _own_number(status: TableStatus, key: str) -> int | None:
-    """A table's property; one that is no number is the policy's to complain about."""
-    text = status.properties.get(key, "")
-    return int(text) if text.isdecimal() else None
+    return own_number(status.properties, key)
 
 
 def _snapshots_past_retention(status: TableStatus, now: datetime) -> Iterator[Issue]:

@@ -194,6 +194,8 @@ class JobEventKind(StrEnum):
     LOCKED = "locked"
     RELEASED = "released"
     BROKEN = "broken"
+    SPAN = "span"
+    """A stretch of its trace: the run, its planning, its execution, its commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +210,8 @@ class JobEvent:
     actor: str = ""
     attempt: int = 0
     message: str = ""
+    details: Mapping[str, Any] | None = None
+    """Of a span: its ids, when it started and ended, and what went wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,6 +50,7 @@ def _compaction(
         "target_file_bytes": target,
         "small_file_bytes": min(policy.small_file_threshold, target * 3 // 4),
         "min_input_files": policy.min_input_files,
+        "engine": policy.engine,
         "partial_progress": policy.partial_progress,
         "partition_filter": policy.partition_filter,
         "max_cost_dollars": policy.max_cost,

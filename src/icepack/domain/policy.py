@@ -12,7 +12,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from icepack.domain.actions import ActionKind, Layout, Strategy
+from icepack.domain.actions import ActionKind, Layout, RewriteEngine, Strategy
 from icepack.domain.status import DEFAULT_TARGET_FILE_BYTES
 from icepack.domain.table import TableId, TablePattern
 from icepack.domain.units import MIB, from_milliseconds, parse_duration, parse_size
@@ -38,6 +38,7 @@ class Policy:
     max_files_per_partition: int = 1000
     min_input_files: int = 5
     fragment_ratio_threshold: float = 0.1
+    engine: RewriteEngine = RewriteEngine.NATIVE
     partial_progress: bool = False
     partition_filter: str | None = None
     open_partition_grace: timedelta = timedelta(hours=1)
@@ -136,6 +137,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "max_files_per_partition": _at_least(1, _whole),
     "min_input_files": _at_least(1, _whole),
     "fragment_ratio_threshold": _at_least(0, _number),
+    "engine": _choice(RewriteEngine),
     "partial_progress": _flag,
     "partition_filter": _optional(str),
     "open_partition_grace": parse_duration,

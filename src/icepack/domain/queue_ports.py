@@ -25,6 +25,7 @@ from icepack.domain.recommendation import Recommendation
 from icepack.domain.run import Totals
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
+from icepack.domain.trace import Span
 from icepack.errors import IcepackError, Refused
 
 
@@ -43,6 +44,10 @@ class JobStore(Protocol):
         ...
 
     def progress(self, claim: Claim, progress: JobProgress) -> None: ...
+
+    def trace(self, claim: Claim, spans: Sequence[Span]) -> None:
+        """Write spans into the job's story."""
+        ...
 
     def finish(self, claim: Claim, outcome: JobOutcome) -> None: ...
 

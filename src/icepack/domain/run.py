@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import chain
+from math import inf
 from typing import Any
 from uuid import UUID
 
 from icepack.domain.actions import Action, ActionKind
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.recommendation import ExpectedEffect
-from icepack.domain.status import TableStatus
+from icepack.domain.status import SizeBucket, TableStatus
 from icepack.domain.table import TableId
 
 
@@ -102,6 +106,8 @@ class CommitFacts:
     """Deleted rows that a native rewrite has left out, counted before its commit."""
     is_part: bool = False
     """Whether the commit holds only part of what the action planned."""
+    added_sizes: tuple[SizeBucket, ...] = ()
+    """The data files that it added, by size; sizes that none has are left out."""
 
     @property
     def touches_files(self) -> bool:
@@ -110,6 +116,20 @@ class CommitFacts:
             self.added_data_files, self.removed_data_files, self.added_delete_files, self.removed_delete_files,
         )  # fmt: skip
         return any(changed)
+
+
+def sum_sizes(many: Iterable[tuple[SizeBucket, ...]]) -> tuple[SizeBucket, ...]:
+    """Several distributions as one, the smallest sizes first."""
+    counts: Counter[float] = Counter()
+    volume: Counter[float] = Counter()
+    for bucket in chain.from_iterable(many):
+        bound = inf if bucket.below_bytes is None else bucket.below_bytes
+        counts[bound] += bucket.count
+        volume[bound] += bucket.bytes
+    return tuple(
+        SizeBucket(below_bytes=None if bound == inf else int(bound), count=counts[bound], bytes=volume[bound])
+        for bound in sorted(counts)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +153,8 @@ class RealisedEffect:
     files_added: int = 0
     bytes_rewritten: int = 0
     bytes_added: int = 0
+    added_sizes: tuple[SizeBucket, ...] = ()
+    """The data files that were added, by size; sizes that none has are left out."""
     delete_files_removed: int = 0
     manifests_before: int = 0
     manifests_after: int = 0
@@ -161,6 +183,8 @@ class RunRecord:
     message: str = ""
     retryable: bool = False
     """Whether the same again, later, may succeed."""
+    error: str = ""
+    """Which kind of error ended it; empty when none did."""
     before: Totals | None = None
     after: Totals | None = None
     effect: RealisedEffect = RealisedEffect()

@@ -202,3 +202,9 @@ class TableStatus:
     @property
     def total_bytes(self) -> int:
         return self.data.bytes + self.deletes.bytes
+
+
+def own_number(properties: Mapping[str, str], key: str) -> int | None:
+    """A number that a table sets for itself; with one that is none it is as if it had not."""
+    text = properties.get(key, "").strip()
+    return int(text) if text.isascii() and text.isdecimal() else None

@@ -51,8 +51,17 @@ def sort_column(text: str) -> SortColumn:
 def take_known(options: Mapping[str, str], known: frozenset[str], action: str) -> dict[str, str]:
     unknown = sorted(set(options) - known)
     if unknown:
-        raise InvalidOption(f"{action} has no option '{unknown[0]}'.", f"There are: {', '.join(sorted(known))}.")
+        there_are = f"There are: {', '.join(sorted(known))}." if known else "It has none."
+        raise InvalidOption(f"{action} has no option '{unknown[0]}'.", there_are)
     return dict(options)
+
+
+def at_least_one(options: Mapping[str, str], name: str) -> int:
+    """A count; 1 where it is not given."""
+    text = options.get(name, "1").strip()
+    if not text.isdecimal() or int(text) < 1:
+        raise InvalidOption(f"{name} should be a whole number from 1 on, not '{text}'.")
+    return int(text)
 
 
 def flag(options: Mapping[str, str], name: str, default: bool = False) -> bool:

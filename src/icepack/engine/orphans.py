@@ -12,7 +12,7 @@ from icepack.domain.ports import EngineResult, RunContext
 from icepack.domain.table import TableId
 from icepack.domain.units import format_duration
 from icepack.engine import sql
-from icepack.engine.options import flag, mapping, take_known
+from icepack.engine.options import at_least_one, flag, mapping, take_known
 from icepack.engine.storage import collector, delete, drain, unreferenced
 from icepack.errors import Cancelled, Refused
 
@@ -30,6 +30,7 @@ def remove_orphan_files(
     spark: SparkSession, table_id: TableId, table: Any, action: RemoveOrphanFiles, context: RunContext
 ) -> EngineResult:
     properties = dict(table.properties())
+    threads = at_least_one(action.options, "max-concurrent-deletes")
     location = action.location or table.location()
     check_age(action.older_than, action.override_age_floor)
     check_collection_allowed(properties)
@@ -49,7 +50,7 @@ def remove_orphan_files(
     if context.cancel.is_set():
         raise Cancelled("Stopped before any file was deleted.")
     context.still_mine()
-    deletion = delete(spark, table, orphans)
+    deletion = delete(spark, table, orphans, threads)
     return EngineResult(
         files_deleted=deletion.files,
         bytes_deleted=deletion.bytes,

@@ -17,6 +17,7 @@ from icepack.engine.java_errors import first_line
 from icepack.engine.progress import Watch
 from icepack.engine.spark_conf import launch_conf
 from icepack.errors import Cancelled, EnvironmentFault, redact
+from icepack.tracing import in_context
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,8 +82,7 @@ class SparkSessions:
         tag = f"icepack-{uuid4()}"
         watch = Watch(self._session, tag)
         worker = threading.Thread(
-            target=_capture,
-            args=(lambda: self._tagged(work, tag), outcome, failure),
+            target=in_context(lambda: _capture(lambda: self._tagged(work, tag), outcome, failure)),
             name="icepack-action",
             daemon=True,
         )

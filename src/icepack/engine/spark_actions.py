@@ -26,8 +26,8 @@ from icepack.engine import sql
 from icepack.engine.columns import check_sayable, sayable_statistics_columns
 from icepack.engine.java_errors import java_faults
 from icepack.engine.java_expressions import JavaExpressions
-from icepack.engine.native.compaction import NativeCompaction, Outcome, partitions_elsewhere, report
-from icepack.engine.options import compaction_options, flag, sort_column, take_known
+from icepack.engine.native.compaction import NativeCompaction, Outcome, report
+from icepack.engine.options import at_least_one, compaction_options, flag, sort_column, take_known
 from icepack.engine.orphans import check_collection_allowed, remove_orphan_files
 from icepack.engine.session import SparkSessions
 from icepack.engine.storage import collector, delete, drain, unreferenced
@@ -152,7 +152,7 @@ def compact(spark: SparkSession, table: Any, action: Compact, context: RunContex
     outcome = compaction.run()
     details: dict[str, Any] = report(outcome, plan)
     failed = 0
-    if outcome.had_wide_deletes and not context.cancel.is_set():
+    if action.delete_file_threshold is not None and _has_deletes(table) and not context.cancel.is_set():
         details |= _remove_dangling_if_unhindered(spark, table, context)
     if outcome.elsewhere:
         context.check()
@@ -170,9 +170,8 @@ def _narrowed(action: Compact, outcome: Outcome, plan: CompactionPlan) -> Compac
     """The partitions that were left, where they can be named; else the procedure finds them among all."""
     if not outcome.native:
         return action
-    wanted = partitions_elsewhere(outcome, plan)
-    values = plan.partition_values
-    return replace(action, partitions=tuple(PartitionSelection(key, values.get(key, ())) for key in sorted(wanted)))
+    left = {plan.groups[number].partition: plan.groups[number].values for number in outcome.elsewhere}
+    return replace(action, partitions=tuple(PartitionSelection(*item) for item in sorted(left.items())))
 
 
 def rewrite_by_spark(spark: SparkSession, table: Any, action: Compact, context: RunContext) -> EngineResult:
@@ -236,6 +235,13 @@ def _sort_order(spark: SparkSession, table: Any, columns: tuple[str, ...]) -> An
         nulls = iceberg.NullOrder.NULLS_FIRST if column.nulls_first else iceberg.NullOrder.NULLS_LAST
         (builder.desc if column.descending else builder.asc)(column.name, nulls)
     return builder.build()
+
+
+def _has_deletes(table: Any) -> bool:
+    """Of those that are left after a native commit, which has taken its own with it; without a word, perhaps."""
+    table.refresh()
+    said = table.currentSnapshot().summary().get("total-delete-files")
+    return said is None or int(said) > 0
 
 
 def _remove_dangling(spark: SparkSession, table: Any, context: RunContext) -> None:
@@ -302,6 +308,7 @@ def _fragmented_specs(table: Any) -> list[int]:
 def expire_snapshots(spark: SparkSession, table: Any, action: ExpireSnapshots, context: RunContext) -> EngineResult:
     """Iceberg commits the expiry; its files are deleted only after the metadata, read again, has let go of them."""
     options = take_known(action.options, EXPIRE_OPTIONS, "expire_snapshots")
+    threads = at_least_one(options, "max-concurrent-deletes")
     check_collection_allowed(dict(table.properties()))
     queue, consumer = collector(spark)
     java_action = _actions(spark).expireSnapshots(table).deleteWith(consumer)
@@ -316,7 +323,7 @@ def expire_snapshots(spark: SparkSession, table: Any, action: ExpireSnapshots, c
     java_action.execute()
     candidates = unreferenced(spark, table, drain(spark, queue))
     context.still_mine()
-    deletion = delete(spark, table, candidates)
+    deletion = delete(spark, table, candidates, threads)
     return EngineResult(
         files_deleted=deletion.files,
         bytes_deleted=deletion.bytes,
@@ -326,6 +333,7 @@ def expire_snapshots(spark: SparkSession, table: Any, action: ExpireSnapshots, c
 
 
 def compute_stats(spark: SparkSession, table: Any, action: ComputeStats) -> EngineResult:
+    take_known(action.options, frozenset(), "compute_stats")
     if table.currentSnapshot() is None:
         return EngineResult()
     check_sayable(table.schema(), action.columns, "count the values of")

@@ -73,13 +73,13 @@ def unreferenced(spark: SparkSession, table: Any, paths: Sequence[str]) -> list[
     return drain(spark, queue)
 
 
-def delete(spark: SparkSession, table: Any, paths: Sequence[str]) -> Deletion:
-    """Deletes the files, in bulk where the storage can; says what could not be deleted."""
+def delete(spark: SparkSession, table: Any, paths: Sequence[str], threads: int = 1) -> Deletion:
+    """Deletes the files, in bulk where the storage can, else one by one in so many threads; says what could not be."""
     if not paths:
         return Deletion(0, 0)
     io = table.io()
     sizes = dict(zip(paths, _sizes(io, paths), strict=True))
-    failures = _delete_in_bulk(spark, io, paths) if _is_bulk(spark, io) else _delete_singly(io, paths)
+    failures = _delete_in_bulk(spark, io, paths) if _is_bulk(spark, io) else _delete_singly(io, paths, threads)
     deleted = [path for path in paths if path not in failures]
     reasons = tuple(f"{path}: {reason}" for path, reason in failures.items())
     return Deletion(len(deleted), sum(sizes[path] for path in deleted), reasons)
@@ -108,16 +108,21 @@ def _delete_in_bulk(spark: SparkSession, io: Any, paths: Sequence[str]) -> dict[
     return {}
 
 
-def _delete_singly(io: Any, paths: Sequence[str]) -> dict[str, str]:
-    from py4j.protocol import Py4JJavaError
+def _delete_singly(io: Any, paths: Sequence[str], threads: int) -> dict[str, str]:
+    """What could not be deleted, and why."""
 
-    failures = {}
-    for path in paths:
+    def remove(path: str) -> str | None:
+        from py4j.protocol import Py4JJavaError
+
         try:
             io.deleteFile(path)
         except Py4JJavaError as exc:
-            failures[path] = _reason(exc)
-    return failures
+            return _reason(exc)
+        return None
+
+    with ThreadPoolExecutor(threads) as pool:
+        reasons = zip(paths, pool.map(remove, paths), strict=True)
+        return {path: reason for path, reason in reasons if reason is not None}
 
 
 def _reason(exc: Any) -> str:

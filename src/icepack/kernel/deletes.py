@@ -30,9 +30,11 @@ class PositionDeletes:
         """Sorted, counted from the beginning of the file."""
         if item.vector is None:
             return self._read.get(item.path, _NOTHING)
-        if item.vector not in self._vectors:
-            self._vectors = {item.vector: deleted_positions(self._storage.read(*item.vector))}
-        return self._vectors[item.vector]
+        found = self._vectors.get(item.vector)
+        if found is None:
+            found = deleted_positions(self._storage.read(*item.vector))
+            self._vectors = {item.vector: found}
+        return found
 
     def _read_files(self, task: Task) -> dict[str, Positions]:
         wanted: dict[int, list[str]] = defaultdict(list)

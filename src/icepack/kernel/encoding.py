@@ -21,11 +21,14 @@ _META, _ENCODINGS_USED, _ENCODING, _PAGE_TYPE = 3, 13, 2, 1
 _DICTIONARY_ENCODINGS = (2, 8)
 _DATA_PAGES = (0, 3)
 _LEVELS = {"zstd": 3, "gzip": 6}
+"""The other codecs have none, and a level that is asked of them is ignored."""
 
 
 def write_options(writing: Writing) -> dict[str, Any]:
     """What PyArrow is told for every column alike."""
-    level = writing.level if writing.level is not None else _LEVELS.get(writing.codec)
+    level = _LEVELS.get(writing.codec)
+    if level is not None and writing.level is not None:
+        level = writing.level
     return {
         "compression": "none" if writing.codec == "uncompressed" else writing.codec,
         "compression_level": level,

@@ -25,6 +25,8 @@ class Answer:
     attempt: int
     written: Written | None = None
     uncovered: str = ""
+    gone: str = ""
+    """An input that another writer has removed, commit and file, since it was planned."""
 
 
 def runner(secrets: Any, files: Any, bytes_read: Any) -> Callable[[Iterator[Assignment]], Iterator[Answer]]:
@@ -51,6 +53,8 @@ def work(item: Assignment, storage: Mapping[str, str], attempt: int) -> Answer:
     outputs = tuple(output.replace(ATTEMPT, str(attempt)) for output in item.task.outputs)
     try:
         return Answer(item.group, attempt, written=rewrite(replace(item.task, outputs=outputs), Storage(storage)))
+    except FileNotFoundError as exc:
+        return Answer(item.group, attempt, gone=str(exc))
     except Uncovered as exc:
         return Answer(item.group, attempt, uncovered=str(exc))
 

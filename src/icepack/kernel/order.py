@@ -79,7 +79,8 @@ def permutation(columns: Sequence[pa.ChunkedArray | pa.Array], order: Order) -> 
 
 def _words(arrays: Sequence[pa.Array], order: Order) -> Iterable[Word]:
     if order.kind == "sort":
-        return chain.from_iterable(map(_key_words, arrays, order.keys))
+        pairs = zip(arrays, order.keys, strict=True)
+        return chain.from_iterable(_key_words(array, key) for array, key in pairs)
     numbers = [curve_numbers(array) for array in arrays]
     return interleaved(hilbert(numbers) if order.kind == "hilbert" else numbers)
 

@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from icepack.kernel.encoding import Encodings, write_options
+from icepack.kernel.memory import choose_allocator
 from icepack.kernel.rows import Rows, Selection
 from icepack.kernel.schema import arrow_schema, field_id
+from icepack.kernel.sorting import Sorting
 from icepack.kernel.source import Piece
 from icepack.kernel.splice import Encoded, Splicer, encode
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import OutputFile, Task, Written
+
+ReadColumns = Callable[[Sequence[pa.Field]], list[pa.ChunkedArray]]
 
 BLOCK_SHARE = 0.3
 """Of a task's memory that the columns in work may take as Arrow; reading and encoding need the rest."""
@@ -32,6 +38,7 @@ STRETCH = 1.1
 
 def rewrite(task: Task, storage: Storage) -> Written:
     """Writes the outputs and says what became of the rows; leaves nothing behind when it fails."""
+    choose_allocator()
     try:
         with ThreadPoolExecutor(task.threads) as pool:
             return _Rewrite(task, storage, pool).run()
@@ -49,10 +56,9 @@ class _Rewrite:
         self._schema = arrow_schema(task.schema, with_lineage=task.lineage)
         self._encodings = Encodings(task, storage, self._schema)
         self._rows = Rows(task, storage, self._schema, self._encodings.dictionary_names, pool)
-        self._nans: dict[int, int] = {}
 
     def run(self) -> Written:
-        files = self._write_in_order()
+        files = self._write_in_order() if self._task.order is None else self._write_sorted()
         return Written(
             files=tuple(files),
             rows_in=self._rows.seen,
@@ -62,32 +68,59 @@ class _Rewrite:
             peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
 
+    def _write_sorted(self) -> Iterator[OutputFile]:
+        sorting = Sorting(self._task, self._rows, self._schema, self._share())
+        buckets = sorting.buckets(self._chunks())
+        each = -(-sorting.count // len(self._task.outputs))
+        for output in self._task.outputs:
+            mine = list(islice(buckets, 1))
+            if not mine:
+                return
+            nans: dict[int, int] = {}
+            with self._storage.create(output) as sink:
+                splicer = self._splicer(sink)
+                for bucket in chain(mine, islice(buckets, each - 1)):
+                    self._write_columns(splicer, bucket.rows, bucket.columns, nans)
+                size = splicer.close()
+            yield _output_file(output, size, splicer, nans)
+
+    def _chunks(self) -> Iterator[list[Selection]]:
+        """All rows, as many at a time as fit into memory with all their columns."""
+        width = sum(map(self._encodings.bytes_per_row, self._schema))
+        share = max(int(self._task.memory_bytes * BLOCK_SHARE / max(width, 1.0)), 1)
+        for pieces in self._row_groups(share):
+            yield self._rows.select(pieces)
+            self._rows.let_go(pieces)
+
+    def _splicer(self, sink: Any) -> Splicer:
+        return Splicer(sink, self._schema, key_values(self._task), write_options(self._task.writing))
+
     def _write_in_order(self) -> Iterator[OutputFile]:
         (output,) = self._task.outputs
+        nans: dict[int, int] = {}
         with ExitStack() as stack:
             splicer: Splicer | None = None
-            for pieces in self._row_groups():
+            for pieces in self._row_groups(self._share()):
                 selections = self._rows.select(pieces)
                 rows = sum(selection.rows for selection in selections)
                 if rows and splicer is None:
                     sink = stack.enter_context(self._storage.create(output))
-                    splicer = Splicer(sink, self._schema, key_values(self._task), write_options(self._task.writing))
+                    splicer = self._splicer(sink)
                 if rows and splicer is not None:
-                    self._write_group(splicer, selections, rows)
+                    self._write_columns(splicer, rows, partial(self._rows.columns, selections), nans)
                 self._rows.let_go(pieces)
             if splicer is None:
                 return
             size = splicer.close()
-        yield OutputFile(
-            path=output, bytes=size, rows=splicer.rows, nan_counts=self._nans, split_offsets=splicer.split_offsets
-        )
+        yield _output_file(output, size, splicer, nans)
 
-    def _write_group(self, splicer: Splicer, selections: Sequence[Selection], rows: int) -> None:
+    def _write_columns(self, splicer: Splicer, rows: int, read: ReadColumns, nans: dict[int, int]) -> None:
+        """One row group."""
         splicer.begin(rows)
         for block in self._blocks(rows):
-            columns = self._rows.columns(selections, block)
+            columns = read(block)
             for field, column in zip(block, columns, strict=True):
-                self._count_nans(field, column)
+                count_nans(field, column, nans)
             for encoded in self._pool.map(self._encode, block, columns):
                 splicer.add(encoded)
 
@@ -108,9 +141,8 @@ class _Rewrite:
             filled += size
         yield block
 
-    def _row_groups(self) -> Iterator[list[Piece]]:
+    def _row_groups(self, share: int) -> Iterator[list[Piece]]:
         """Even shares of the rows, cut where an input's row group ends if that is near."""
-        share = self._share()
         pieces: list[Piece] = []
         filled = 0
         for piece in self._rows.pieces():
@@ -134,14 +166,25 @@ class _Rewrite:
         groups = -(-rows // max(int(min(by_size, by_memory)), 1))
         return -(-rows // groups)
 
-    def _count_nans(self, field: pa.Field, column: Any) -> None:
-        if pa.types.is_floating(field.type):
-            number = field_id(field)
-            assert number is not None
-            self._nans[number] = self._nans.get(number, 0) + (pc.sum(pc.is_nan(column)).as_py() or 0)
-        elif pa.types.is_struct(field.type):
-            for position, child in enumerate(field.type):
-                self._count_nans(child, pc.struct_field(column, position))
+
+def count_nans(field: pa.Field, column: Any, counts: dict[int, int]) -> None:
+    """Iceberg keeps them for numbers that are not inside lists or maps."""
+    if pa.types.is_floating(field.type):
+        number = _number(field)
+        counts[number] = counts.get(number, 0) + (pc.sum(pc.is_nan(column)).as_py() or 0)
+    elif pa.types.is_struct(field.type):
+        for position, child in enumerate(field.type):
+            count_nans(child, pc.struct_field(column, position), counts)
+
+
+def _output_file(path: str, size: int, splicer: Splicer, nans: dict[int, int]) -> OutputFile:
+    return OutputFile(path=path, bytes=size, rows=splicer.rows, nan_counts=nans, split_offsets=splicer.split_offsets)
+
+
+def _number(field: pa.Field) -> int:
+    number = field_id(field)
+    assert number is not None
+    return number
 
 
 def _cut(piece: Piece, room: int, share: int) -> tuple[Piece, Piece | None]:

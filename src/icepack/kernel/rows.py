@@ -25,6 +25,11 @@ class Selection:
     kept: pa.Array | None
     rows: int
 
+    @property
+    def is_whole(self) -> bool:
+        starts = self.piece.source.group_starts
+        return self.kept is None and self.piece.rows == starts[self.piece.group + 1] - starts[self.piece.group]
+
     def read(self, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
         columns = self.piece.source.read(self.piece, wanted)
         return columns if self.kept is None else [column.filter(self.kept) for column in columns]
@@ -45,11 +50,23 @@ class Rows:
         self.seen = 0
         self.dropped = 0
 
+    def field(self, number: int) -> pa.Field:
+        return self._fields[number]
+
     def pieces(self) -> Iterator[Piece]:
         for source in self._sources:
             yield from source.pieces()
             if source.group_starts[-1] == 0:
                 source.close()
+
+    def sample(self, inputs: int, wanted: Sequence[pa.Field]) -> Iterator[list[pa.ChunkedArray]]:
+        """These columns of some row groups, spread over the inputs, deleted rows and all."""
+        step = max(len(self._sources) // inputs, 1)
+        for source in self._sources[::step]:
+            piece = next(source.pieces(), None)
+            if piece is not None:
+                yield source.read(piece, wanted)
+            source.close()
 
     def select(self, pieces: Sequence[Piece]) -> list[Selection]:
         found = list(self._pool.map(self._select, pieces))
@@ -59,7 +76,10 @@ class Rows:
 
     def columns(self, selections: Sequence[Selection], wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
         parts = list(self._pool.map(lambda selection: selection.read(wanted), selections))
-        return [together([part[position] for part in parts], field.type) for position, field in enumerate(wanted)]
+        columns = [together([part[position] for part in parts], field.type) for position, field in enumerate(wanted)]
+        if all(selection.is_whole for selection in selections):
+            return columns
+        return [without_leftovers(column) if pa.types.is_dictionary(column.type) else column for column in columns]
 
     def let_go(self, pieces: Sequence[Piece]) -> None:
         """Closes every input whose last row was among these."""
@@ -112,3 +132,18 @@ def together(parts: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedA
         return pa.chunked_array(chunks, parts[0].type).unify_dictionaries()
     plain = [part.cast(kind) if pa.types.is_dictionary(part.type) else part for part in parts]
     return pa.chunked_array([chunk for part in plain for chunk in part.chunks], kind)
+
+
+def without_leftovers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Only dictionary entries that a row refers to: what was deleted must not live on in the output."""
+    dictionary = column.chunk(0).dictionary
+    used = np.zeros(len(dictionary), np.bool_)
+    for chunk in column.chunks:
+        used[chunk.indices.drop_null().to_numpy()] = True
+    if used.all():
+        return column
+    places = pa.array(np.cumsum(used, dtype=np.int32) - np.int32(1))
+    kept = dictionary.filter(pa.array(used))
+    return pa.chunked_array(
+        [pa.DictionaryArray.from_arrays(places.take(chunk.indices), kept) for chunk in column.chunks]
+    )

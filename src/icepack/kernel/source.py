@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
@@ -48,9 +48,11 @@ class Layouts:
         self._last: Layout | None = None
 
     def of(self, schema: pa.Schema) -> Layout:
-        if self._last is None or not self._last.schema.equals(schema, check_metadata=True):
-            self._last = Layout.of(schema, self._names)
-        return self._last
+        last = self._last
+        if last is None or not last.schema.equals(schema, check_metadata=True):
+            # Returned from here and not from `self`: another thread may have put another file's there by now.
+            self._last = last = Layout.of(schema, self._names)
+        return last
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +78,19 @@ class Source:
         self._layouts = layouts
         self._dictionaries = list(dictionaries)
         self._opened: pq.ParquetFile | None = None
+        self._opening = Lock()
         self._starts: list[int] | None = None
 
     @property
     def file(self) -> pq.ParquetFile:
-        if self._opened is None:
-            self._opened = pq.ParquetFile(
-                self._storage.open(self.item.path, self.item.bytes),
-                read_dictionary=self._dictionaries,
-                coerce_int96_timestamp_unit="us",
-            )
-        return self._opened
+        with self._opening:
+            if self._opened is None:
+                self._opened = pq.ParquetFile(
+                    self._storage.open(self.item.path, self.item.bytes),
+                    read_dictionary=self._dictionaries,
+                    coerce_int96_timestamp_unit="us",
+                )
+            return self._opened
 
     @cached_property
     def layout(self) -> Layout:
@@ -118,23 +122,24 @@ class Source:
     def read(self, piece: Piece, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
         """These columns of the piece's rows, as the table has them, deleted rows included."""
         positions = self.layout.positions
-        present = [positions[number] for field in wanted if (number := _number(field)) in positions]
-        table = self._read_columns(piece.group, sorted(set(present))) if present else None
-        return [self._column(table, piece, field) for field in wanted]
+        present = sorted({positions[number] for field in wanted if (number := _number(field)) in positions})
+        columns = self._read_columns(piece.group, present) if present else {}
+        return [self._column(columns, piece, field) for field in wanted]
 
-    def _read_columns(self, group: int, positions: list[int]) -> Any:
+    def _read_columns(self, group: int, positions: list[int]) -> dict[int, pa.ChunkedArray]:
+        """By position and never by name: nothing keeps two columns of a file from having the same."""
         numbers = [leaf for position in positions for leaf in self.layout.leaf_numbers(position)]
-        return self.file.reader.read_row_groups([group], column_indices=numbers, use_threads=False)
+        table = self.file.reader.read_row_groups([group], column_indices=numbers, use_threads=False)
+        return dict(zip(positions, table.columns, strict=True))
 
-    def _column(self, table: Any, piece: Piece, field: pa.Field) -> pa.ChunkedArray:
+    def _column(self, columns: Mapping[int, pa.ChunkedArray], piece: Piece, field: pa.Field) -> pa.ChunkedArray:
         number = _number(field)
         position = self.layout.positions.get(number)
         if position is None:
             column = pa.chunked_array([missing(piece.rows, field)])
         else:
             found = self.layout.fields[position]
-            whole = table.column(table.schema.get_field_index(found.name))
-            column = project(whole.slice(piece.start, piece.rows), found, field)
+            column = project(columns[position].slice(piece.start, piece.rows), found, field)
         return self._with_lineage(column, piece, number)
 
     def _with_lineage(self, column: pa.ChunkedArray, piece: Piece, number: int) -> pa.ChunkedArray:

@@ -12,10 +12,12 @@ from typing import TypeVar
 from icepack.domain.job import Claim, ClaimLost, Job, JobOutcome, JobProgress, JobState
 from icepack.domain.ports import Progress
 from icepack.domain.run import RunRecord, RunState
+from icepack.domain.trace import Phase
 from icepack.domain.wire import to_json
 from icepack.errors import IcepackError
 from icepack.service.desk import Desk, WorkEnd
 from icepack.service.heartbeat import Heartbeat
+from icepack.service.job_trace import JobTrace
 from icepack.service.maintenance import RunRequest, failed_record, is_dry_run
 
 log = logging.getLogger(__name__)
@@ -29,6 +31,7 @@ class Assignment:
     def __init__(self, desk: Desk, claim: Claim, since: float) -> None:
         self._desk = desk
         self._claim = claim
+        self.trace = JobTrace(desk.tracer, claim.job, claim.worker)
         self._cancel = Event()
         self._stopped = False
         self._progress = JobProgress()
@@ -46,9 +49,11 @@ class Assignment:
         self._cancel.set()
 
     def carry_out(self) -> WorkEnd:
-        with self._heart:
+        with self._heart, self.trace:
             record = self._run()
+            self.trace.end(record)
         self._note_effect(record)
+        self._write_trace()
         end = self._settle(record)
         self._complete_history(end, record)
         return end
@@ -63,7 +68,9 @@ class Assignment:
             progress=self._note_progress,
             cancel=self._cancel,
             still_mine=self._heart.confirm,
+            phase=self.trace.phase,
         )
+        self.trace.phase(Phase.PLANNING)
         try:
             return self._desk.runner.run(self._desk.prepare(request))
         except Exception as exc:
@@ -104,6 +111,17 @@ class Assignment:
             self._heart.lose(exc)
         except Exception as exc:
             log.debug("the progress of job %s could not be written: %s", self._claim.job_id, exc)
+
+    def _write_trace(self) -> None:
+        """Before the end is: a job that has ended takes no more writes."""
+        if self._heart.lost is not None:
+            return
+        try:
+            self._desk.jobs.trace(self._claim, self.trace.spans)
+        except ClaimLost as exc:
+            self._heart.lose(exc)
+        except Exception as exc:
+            log.warning("the trace of job %s could not be written: %s", self._claim.job_id, exc)
 
     def _settle(self, record: RunRecord) -> WorkEnd:
         """Everything is written with the fence, so a claim that was lost unnoticed changes nothing."""

@@ -11,6 +11,7 @@ from icepack.domain.queue_ports import JobStore
 from icepack.service.maintenance import Runner, RunRequest
 from icepack.service.patience import Backoff, Patience, PatientHistory
 from icepack.service.reaping import Reaper
+from icepack.tracing import Tracer
 
 
 class WorkEnd(StrEnum):
@@ -61,6 +62,8 @@ class Desk:
     terms: WorkTerms = field(default_factory=WorkTerms)
     prepare: Callable[[RunRequest], RunRequest] = as_it_is
     """Adds the estimate, and raises Refused where that is over what the job may cost."""
+
+    tracer: Tracer = field(default_factory=Tracer)
 
     @property
     def patience(self) -> Patience:

@@ -13,6 +13,7 @@ from types import TracebackType
 from icepack.domain.job import ClaimLost
 from icepack.domain.queue_ports import LockLost
 from icepack.errors import Cancelled, IcepackError
+from icepack.tracing import in_context
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +62,14 @@ class Heartbeat(AbstractContextManager["Heartbeat"]):
         self._ends_at = since + self._lease_seconds
         self._unanswered = 0
         self._closed = Event()
-        self._threads = [
-            Thread(target=self._beat_on, name="icepack-heartbeat", daemon=True),
-            # A thread of its own: the other may hang in a call to a database that does not answer.
-            Thread(target=self._watch, name="icepack-lease", daemon=True),
-        ]
+        self._threads: list[Thread] = []
 
     def __enter__(self) -> Heartbeat:
+        self._threads = [
+            Thread(target=in_context(self._beat_on), name="icepack-heartbeat", daemon=True),
+            # A thread of its own: the other may hang in a call to a database that does not answer.
+            Thread(target=in_context(self._watch), name="icepack-lease", daemon=True),
+        ]
         for thread in self._threads:
             thread.start()
         return self

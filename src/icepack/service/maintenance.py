@@ -29,15 +29,17 @@ from icepack.domain.ports import (
     EngineResult,
     HistoryStore,
     MetadataInspector,
+    Progress,
     ProgressSink,
     RunContext,
     no_progress,
     unquestioned,
 )
 from icepack.domain.recommendation import ExpectedEffect
-from icepack.domain.run import CommitFacts, RealisedEffect, RunRecord, RunState, Stamp, totals
+from icepack.domain.run import CommitFacts, RealisedEffect, RunRecord, RunState, Stamp, sum_sizes, totals
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
+from icepack.domain.trace import Phase, PhaseSink, no_phase
 from icepack.errors import (
     Cancelled,
     CommitConflict,
@@ -86,6 +88,8 @@ class RunRequest:
     """Which attempt of its job this is; None for a run by hand."""
     still_mine: Callable[[], None] = unquestioned
     """Raises Cancelled when the right to work on the table, and to speak for the job, is lost."""
+    phase: PhaseSink = no_phase
+    """Told which phase begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,14 +166,16 @@ class _Execution:
         except Cancelled as exc:
             return self._cancelled(exc)
         except Refused as exc:
-            return replace(self.record, state=RunState.REFUSED, message=str(exc))
+            return replace(self.record, state=RunState.REFUSED, message=str(exc), error=type(exc).__name__)
         except IcepackError as exc:
-            return self._failed(str(exc), retryable=is_worth_retrying(exc))
+            return replace(self._failed(str(exc), retryable=is_worth_retrying(exc)), error=type(exc).__name__)
         except Exception as exc:
             log.exception("%s on %s failed unexpectedly", self._action.kind, self._table)
-            return self._failed(f"{type(exc).__name__}: {exc}", retryable=True)
+            said = f"{type(exc).__name__}: {exc}"
+            return replace(self._failed(said, retryable=True), error=type(exc).__name__)
 
     def _carry_out(self) -> RunRecord:
+        self._request.phase(Phase.PLANNING)
         self._before = before = self._tools.inspector.inspect(self._table)
         score = assess(before, self._tools.clock()).score
         self.record = replace(self.record, table_uuid=before.table_uuid, before=totals(before, score))
@@ -181,6 +187,7 @@ class _Execution:
         return self._succeeded(before, result, self._prove())
 
     def _prove(self) -> Sequence[CommitFacts]:
+        self._request.phase(Phase.COMMIT)
         commits = self._commits()
         self._has_committed = bool(of_attempt(commits, self._request.attempt))
         self.record = replace(self.record, commits=tuple(commit.snapshot_id for commit in commits))
@@ -234,12 +241,13 @@ class _Execution:
             now=now,
             where=self._where(now),
             foreign_locations=self._foreign_locations(),
-            progress=self._request.progress,
+            progress=self._tell,
             cancel=self._cancel,
             still_mine=self._request.still_mine,
             plan=lambda: self._plan(now),
         )
         context.still_mine()
+        self._request.phase(Phase.EXECUTION)
         return self._tools.engine.run(self._table, self._action, context)
 
     def _plan(self, now: datetime) -> CompactionPlan:
@@ -247,6 +255,12 @@ class _Execution:
         assert self._before is not None
         listing = self._tools.inspector.files(self._table, self._where(now))
         return plan_action(self._action, listing, target_file_bytes=self._before.target_file_bytes, now=now)
+
+    def _tell(self, progress: Progress) -> None:
+        """Once its last group of files is written, all that an engine has left to do is to commit."""
+        if progress.groups and progress.groups_done >= progress.groups:
+            self._request.phase(Phase.COMMIT)
+        self._request.progress(progress)
 
     def _where(self, now: datetime) -> Expression | None:
         if isinstance(self._action, Compact | RewritePositionDeletes) and self._action.partition_filter:
@@ -328,6 +342,7 @@ def failed_record(request: RunRequest, failure: Exception, now: datetime | None 
         finished_at=moment,
         message=said,
         retryable=is_worth_retrying(failure),
+        error=type(failure).__name__,
         expected=request.expected,
         estimate=request.estimate,
     )
@@ -356,6 +371,7 @@ def realised(
         files_added=sum(commit.added_data_files for commit in commits),
         bytes_rewritten=sum(commit.removed_bytes for commit in commits),
         bytes_added=sum(commit.added_bytes for commit in commits),
+        added_sizes=sum_sizes(commit.added_sizes for commit in commits),
         delete_files_removed=sum(commit.removed_delete_files - commit.added_delete_files for commit in commits),
         manifests_before=before.manifests.count,
         manifests_after=after.manifests.count if commits else before.manifests.count,

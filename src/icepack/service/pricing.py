@@ -21,10 +21,15 @@ class Pricing:
     def __call__(self, request: RunRequest) -> RunRequest:
         if not isinstance(request.action, Compact):
             return request
-        estimate, limit = self._estimate(request.table, request.action), request.action.max_cost_dollars
-        if limit is not None and estimate.dollars > limit:
-            raise Refused(
-                f"The estimate is ${estimate.dollars:.4f}, over the limit of ${limit:.4f}.",
-                "Raise the limit or narrow the work with a partition filter.",
-            )
-        return replace(request, estimate=estimate)
+        priced = replace(request, estimate=self._estimate(request.table, request.action))
+        check_cost(priced)
+        return priced
+
+
+def check_cost(request: RunRequest) -> None:
+    limit = request.action.max_cost_dollars if isinstance(request.action, Compact) else None
+    if limit is not None and request.estimate is not None and request.estimate.dollars > limit:
+        raise Refused(
+            f"The estimate is ${request.estimate.dollars:.4f}, over the limit of ${limit:.4f}.",
+            "Raise max_cost (--max-cost), or narrow the work with a partition filter (--where).",
+        )

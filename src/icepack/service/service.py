@@ -15,7 +15,7 @@ from icepack.domain.files import PartitionKey
 from icepack.domain.health import HealthReport, assess
 from icepack.domain.parameters import complete
 from icepack.domain.plan.compaction import CompactionPlan, plan_compaction
-from icepack.domain.plan.cost import CostEstimate, CostModel
+from icepack.domain.plan.cost import CostModel
 from icepack.domain.plan.select import SelectionRules
 from icepack.domain.policy import Policy, PolicyRule, resolve_policy
 from icepack.domain.ports import (
@@ -39,7 +39,8 @@ from icepack.domain.run import RunRecord
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId, TablePattern, is_internal, select_tables
 from icepack.errors import IcepackError, Refused
-from icepack.service.maintenance import MaintenanceRunner, RunRequest, utc_now
+from icepack.service.maintenance import MaintenanceRunner, RunRequest, failed_record, utc_now
+from icepack.service.pricing import check_cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,20 +143,21 @@ class CompactionService:
 
     def advise(self, table: TableId) -> Advice:
         """Health by the table's own measure; the recommendation by the policy's."""
-        assessment = self.assess(table)
-        policy = self._policies.policy_for(table, assessment.status.properties)
-        lens = SizeLens(target_file_bytes=policy.target_file_size, small_file_bytes=policy.small_file_threshold)
-        measured = self._inspector.inspect(table, lens)
+        status, measured = self._inspector.inspect_both(table, lambda own: _lens(self._policy_for(own)))
+        policy, health = self._policy_for(status), assess(status, self._clock())
         situation = Situation(
             status=measured,
-            health=assessment.health,
+            health=health,
             policy=policy,
             history=self._past_runs(measured),
             model=self._model,
             now=self._clock(),
             matching=self._matching(table, policy),
         )
-        return Advice(status=measured, health=assessment.health, policy=policy, recommendation=recommend(situation))
+        return Advice(status=measured, health=health, policy=policy, recommendation=recommend(situation))
+
+    def _policy_for(self, status: TableStatus) -> Policy:
+        return self._policies.policy_for(status.table, status.properties)
 
     def _past_runs(self, status: TableStatus) -> list[PastRun]:
         """Of this very table: one that was dropped and made again under the same name has no past."""
@@ -232,13 +234,16 @@ class CompactionService:
         self, table: TableId, action: Action, *, progress: ProgressSink = no_progress, cancel: Event | None = None
     ) -> RunRecord:
         """One action by hand, refused when its estimate is over what it may cost."""
-        estimate: CostEstimate | None = None
+        request = RunRequest(table=table, action=action, progress=progress, cancel=cancel)
         if isinstance(action, Compact):
-            estimate = self.plan(table, action).compaction.cost
-            _check_cost(action.max_cost_dollars, estimate)
-        return self._runner.run(
-            RunRequest(table=table, action=action, estimate=estimate, progress=progress, cancel=cancel)
-        )
+            request = replace(request, estimate=self.plan(table, action).compaction.cost)
+        try:
+            check_cost(request)
+        except Refused as exc:
+            refused = failed_record(request, exc, self._clock())
+            self.history.save(refused)
+            return refused
+        return self._runner.run(request)
 
     def maintain(
         self,
@@ -287,9 +292,5 @@ class CompactionService:
         return MaintainStep(table=table, record=self._runner.run(request))
 
 
-def _check_cost(limit: float | None, estimate: CostEstimate) -> None:
-    if limit is not None and estimate.dollars > limit:
-        raise Refused(
-            f"The estimate is ${estimate.dollars:.4f}, over the limit of ${limit:.4f}.",
-            "Raise --max-cost or narrow the work with --where.",
-        )
+def _lens(policy: Policy) -> SizeLens:
+    return SizeLens(target_file_bytes=policy.target_file_size, small_file_bytes=policy.small_file_threshold)

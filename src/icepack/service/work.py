@@ -16,6 +16,7 @@ from icepack.service.assignment import Assignment
 from icepack.service.desk import Desk, WorkEnd
 from icepack.service.heartbeat import elapsed_seconds
 from icepack.service.reaping import reaping
+from icepack.tracing import about
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +51,12 @@ class Worker:
         if claimed is None:
             return WorkEnd.IDLE
         claim, since = claimed
-        log.info("job %s: %s on %s, attempt %d", claim.job_id, claim.job.kind, claim.table, claim.job.attempts)
         self._current = assignment = Assignment(self._desk, claim, since)
+        with about(job_id=str(claim.job_id), table=str(claim.table), trace_id=assignment.trace.trace_id):
+            return self._carry_out(assignment, claim)
+
+    def _carry_out(self, assignment: Assignment, claim: Claim) -> WorkEnd:
+        log.info("job %s: %s on %s, attempt %d", claim.job_id, claim.job.kind, claim.table, claim.job.attempts)
         if self._stop.is_set():
             assignment.stop()
         try:

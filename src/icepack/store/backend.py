@@ -16,6 +16,7 @@ from icepack.store.locks import SqlTableLocks
 from icepack.store.migrate import upgrade
 from icepack.store.retention import SqlRetention
 from icepack.store.table_cache import SqlTableCache
+from icepack.tracing import Tracer
 
 __all__ = [
     "Stores",
@@ -55,11 +56,11 @@ class Stores:
         self.engine.dispose()
 
 
-def open_stores(url: str) -> Stores:
+def open_stores(url: str, tracer: Tracer | None = None) -> Stores:
     engine = _current(url)
     return Stores(
         engine=engine,
-        jobs=SqlJobStore(engine),
+        jobs=SqlJobStore(engine, tracer=tracer),
         locks=SqlTableLocks(engine),
         cache=SqlTableCache(engine),
         history=SqlHistoryStore(engine),
@@ -124,6 +125,7 @@ def _postgres_engine(url: URL) -> Engine:
             connect_args=timeout,
             # A statement that waited for a lock must see what its holder committed.
             isolation_level="READ COMMITTED",
+            skip_autocommit_rollback=True,
             hide_parameters=True,
         )
     except ImportError as error:
@@ -132,4 +134,5 @@ def _postgres_engine(url: URL) -> Engine:
             "Install it with: pip install 'icepack[postgres]'.",
         ) from error
     postgres.ask_after_rest(engine)
+    postgres.leave_autocommit(engine)
     return engine

@@ -58,13 +58,16 @@ def _escaped(compiler: SQLCompiler) -> str:
 
 
 class DatabaseClock:
-    """Scalar subqueries, since an index cannot be searched for a value that may change from row to row."""
-
     def now(self) -> ColumnElement[datetime]:
+        """To compare with: an index cannot be searched for a value that may change from row to row."""
         return select(self._moment()).scalar_subquery()
 
+    def at(self) -> ColumnElement[datetime]:
+        """To write: it costs less than `now`."""
+        return self._moment()
+
     def after(self, seconds: ColumnElement[float]) -> ColumnElement[datetime]:
-        return select(_Later(self._moment(), seconds)).scalar_subquery()
+        return _Later(self._moment(), seconds)
 
     def _moment(self) -> ColumnElement[datetime]:
         return _Now()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import JSON, Connection, Dialect, Float, Text, bindparam, insert, null, select
+from sqlalchemy import JSON, Connection, Dialect, Engine, Float, Text, bindparam, insert, null, select
 
 from icepack.domain.job import JobEventKind, JobOutcome, JobState
 from icepack.store.clock import DatabaseClock
@@ -17,6 +17,7 @@ from icepack.store.prepared import Prepared
 from icepack.store.schema import QUEUED, BigNumber, constant, events, jobs, lanes
 from icepack.store.states import moved
 from icepack.store.text import storable
+from icepack.store.transaction import writing
 
 _MESSAGE = bindparam("said", type_=Text)
 _DETAILS = bindparam("told", type_=JSON(none_as_null=True))
@@ -36,13 +37,17 @@ class Finishing:
         self._at_once = {state: Prepared(self._whole_end(state), dialect, "number") for state in _EVENT_OF}
         self._step = {state: self._ended(state) for state in _EVENT_OF}
 
-    def finish(self, connection: Connection, hold: Hold, job_number: int, outcome: JobOutcome) -> bool:
+    def finish(self, engine: Engine, hold: Hold, job_number: int, outcome: JobOutcome) -> bool:
         """False, and nothing done, when the fence is stale."""
         told = outcome.details
         values = {**hold.values, "job_number": job_number, "said": storable(outcome.message), "told": told}
-        if connection.dialect.name == "postgresql":
+        if engine.dialect.name == "postgresql":
             values["told"] = None if told is None else json.dumps(told)
-            return self._at_once[outcome.state].first(connection, values) is not None
+            return self._at_once[outcome.state].first(engine, values) is not None
+        with writing(engine) as connection:
+            return self._finish_in_steps(connection, hold, outcome, values)
+
+    def _finish_in_steps(self, connection: Connection, hold: Hold, outcome: JobOutcome, values: dict[str, Any]) -> bool:
         if not free_lane(connection, hold):
             return False
         ended = connection.execute(self._step[outcome.state], values).one()
@@ -55,13 +60,13 @@ class Finishing:
         ended = self._ended(state).where(jobs.c.table_name == freed.c.table_name).cte("ended")
         kind = constant(_EVENT_OF[state].value)
         owner = bindparam("held_by", type_=Text)
-        entry = select(ended.c.id, ended.c.table_name, self._clock.now(), kind, owner, ended.c.attempts, _MESSAGE)
+        entry = select(ended.c.id, ended.c.table_name, self._clock.at(), kind, owner, ended.c.attempts, _MESSAGE)
         columns = ["job_id", "table_name", "at", "kind", "actor", "attempt", "message"]
         return insert(events).from_select(columns, entry).returning(events.c.number)
 
     def _ended(self, state: JobState) -> Any:
         ended = moved(state).where(jobs.c.number == bindparam("job_number", type_=BigNumber))
-        ended = ended.values(finished_at=self._clock.now(), message=_MESSAGE, details=_DETAILS)
+        ended = ended.values(finished_at=self._clock.at(), message=_MESSAGE, details=_DETAILS)
         return ended.returning(jobs.c.id, jobs.c.table_name, jobs.c.attempts)
 
 

@@ -13,6 +13,7 @@ from icepack.domain.recommendation import PastRun
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
 from icepack.domain.wire import from_json, to_json
+from icepack.store.cut_off import CutOff
 from icepack.store.faults import plain_faults
 from icepack.store.observations import SqlStatusHistory
 from icepack.store.schema import runs
@@ -37,10 +38,12 @@ class SqlHistoryStore(SqlStatusHistory, HistoryStore):
         state: RunState | None = None,
         limit: int = 50,
     ) -> list[RunRecord]:
-        """The newest runs first, by when they started."""
+        """The newest runs first, by when they started; those that were cut off are marked first."""
         statement = _newest_runs(table, kind, state).limit(limit)
-        with plain_faults(self._engine.url), self._engine.connect() as connection:
-            documents = connection.scalars(statement).all()
+        with plain_faults(self._engine.url):
+            CutOff(self._engine).mark()
+            with self._engine.connect() as connection:
+                documents = connection.scalars(statement).all()
         return [from_json(RunRecord, document) for document in documents]
 
     def past_runs(self, table: TableId) -> list[PastRun]:

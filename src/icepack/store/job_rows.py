@@ -108,4 +108,5 @@ def to_event(row: Mapping[Any, Any]) -> JobEvent:
         actor=row["actor"],
         attempt=row["attempt"],
         message=row["message"],
+        details=row["details"],
     )

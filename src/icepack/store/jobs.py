@@ -6,8 +6,8 @@ commits; see lanes.py. Only the claim and the finish, which must be fast, do it 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -31,6 +31,7 @@ from icepack.domain.job import (
     Submission,
 )
 from icepack.domain.queue_ports import JobStore
+from icepack.domain.trace import Span, TraceContext
 from icepack.store.cancelling import Cancelling
 from icepack.store.clock import DatabaseClock
 from icepack.store.ending import Finishing, Return, Returning
@@ -44,13 +45,15 @@ from icepack.store.searching import Searching
 from icepack.store.submitting import Submitting
 from icepack.store.text import storable
 from icepack.store.transaction import at_once, reading, writing
+from icepack.tracing import Tracer
 
 
 class SqlJobStore(JobStore):
-    def __init__(self, engine: Engine, clock: DatabaseClock | None = None) -> None:
+    def __init__(self, engine: Engine, clock: DatabaseClock | None = None, tracer: Tracer | None = None) -> None:
         self._engine = engine
         self._clock = clock or DatabaseClock()
-        journal = Journal(self._clock)
+        self._tracer = tracer or Tracer()
+        self._journal = journal = Journal(self._clock)
         self._searching = Searching(engine, self._clock)
         self._submitting = Submitting(self._clock, journal)
         self._finishing = Finishing(self._clock, journal, engine.dialect)
@@ -60,8 +63,14 @@ class SqlJobStore(JobStore):
         self._cancelling = Cancelling(self._clock, journal)
 
     def submit(self, request: JobRequest) -> Submission:
-        with plain_faults(self._engine.url), writing(self._engine) as connection:
-            return self._submitting.submit(connection, request)
+        """The job's spans are part of the caller's, or else of the one that is made here."""
+        parent = TraceContext.parse(request.trace_context)
+        with self._tracer.span("submit", parent, icepack__table=str(request.table)) as span:
+            traced = replace(request, trace_context=str(parent or span.context))
+            with plain_faults(self._engine.url), writing(self._engine) as connection:
+                submission = self._submitting.submit(connection, traced)
+            span.note(icepack__job_id=str(submission.job.id), icepack__outcome=submission.outcome.value)
+        return submission
 
     def claim(self, worker: str, lease: timedelta) -> Claim | None:
         values = {"worker": worker, "lease_seconds": lease.total_seconds()}
@@ -81,17 +90,29 @@ class SqlJobStore(JobStore):
         return found.cancel_requested_at is not None
 
     def progress(self, claim: Claim, progress: JobProgress) -> None:
-        values = {"job": claim.job_id, "held_fence": claim.fence, "held_by": claim.worker, "done": asdict(progress)}
+        values = {**_claimed(claim), "done": asdict(progress)}
         with plain_faults(self._engine.url), at_once(self._engine) as connection:
             written = connection.execute(_PROGRESS, values).rowcount
         if not written:
             raise ClaimLost(claim)
 
-    def finish(self, claim: Claim, outcome: JobOutcome) -> None:
-        with plain_faults(self._engine.url), at_once(self._engine) as connection:
-            done = self._finishing.finish(connection, _hold(claim), claim.job.number, outcome)
-            if not done and not _was_told(connection, claim, JobEventKind(outcome.state)):
+    def trace(self, claim: Claim, spans: Sequence[Span]) -> None:
+        with plain_faults(self._engine.url), writing(self._engine) as connection:
+            lock_lane(connection, str(claim.table))
+            mine = connection.execute(_CLAIMED, _claimed(claim)).one_or_none()
+            if mine is None:
                 raise ClaimLost(claim)
+            for span in spans:
+                self._journal.of_span(connection, span, mine._mapping, claim.worker)
+
+    def finish(self, claim: Claim, outcome: JobOutcome) -> None:
+        with plain_faults(self._engine.url):
+            if self._finishing.finish(self._engine, _hold(claim), claim.job.number, outcome):
+                return
+            with reading(self._engine) as connection:
+                was_told = _was_told(connection, claim, JobEventKind(outcome.state))
+        if not was_told:
+            raise ClaimLost(claim)
 
     def fail(self, claim: Claim, message: str, *, retry: bool = True, delay: timedelta = timedelta(0)) -> Job:
         terms = Return(
@@ -178,7 +199,7 @@ class SqlJobStore(JobStore):
 
 def _was_told(connection: Connection, claim: Claim, *kinds: JobEventKind) -> bool:
     """Whether this very claim has said so before, and only the answer to it was lost."""
-    of_job = select(events).where(events.c.job_id == claim.job_id)
+    of_job = select(events).where(events.c.job_id == claim.job_id, events.c.kind != JobEventKind.SPAN.value)
     last = connection.execute(of_job.order_by(events.c.number.desc()).limit(1)).first()
     return last is not None and (
         last.actor == claim.worker and last.attempt == claim.job.attempts and last.kind in kinds
@@ -195,16 +216,18 @@ def _renewal(clock: DatabaseClock) -> Any:
     return renewed.returning(asked.label("cancel_requested_at"))
 
 
-_PROGRESS = (
-    update(jobs)
-    .where(
-        jobs.c.id == bindparam("job"),
-        jobs.c.fence == bindparam("held_fence"),
-        jobs.c.worker == bindparam("held_by"),
-        jobs.c.state == constant(JobState.RUNNING.value),
-    )
-    .values(progress=bindparam("done", type_=JSON))
+_MINE = (
+    jobs.c.id == bindparam("job"),
+    jobs.c.fence == bindparam("held_fence"),
+    jobs.c.worker == bindparam("held_by"),
+    jobs.c.state == constant(JobState.RUNNING.value),
 )
+_PROGRESS = update(jobs).where(*_MINE).values(progress=bindparam("done", type_=JSON))
+_CLAIMED = select(jobs.c.id, jobs.c.table_name, jobs.c.attempts).where(*_MINE)
+
+
+def _claimed(claim: Claim) -> dict[str, Any]:
+    return {"job": claim.job_id, "held_fence": claim.fence, "held_by": claim.worker}
 
 
 def _read(connection: Connection, job_id: UUID) -> Job:

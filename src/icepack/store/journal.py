@@ -8,6 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, insert
 
 from icepack.domain.job import JobEventKind
+from icepack.domain.trace import Span
+from icepack.domain.wire import to_json
 from icepack.store.clock import DatabaseClock
 from icepack.store.schema import events
 from icepack.store.text import storable
@@ -22,6 +24,11 @@ class Journal:
     ) -> int:
         """An entry about a job, given as its row."""
         return self._write(connection, kind, job["table_name"], actor, message, job["id"], job["attempts"])
+
+    def of_span(self, connection: Connection, span: Span, job: Mapping[Any, Any], actor: str) -> None:
+        told = {"job_id": job["id"], "attempt": job["attempts"], "message": storable(_sentence(span))}
+        values = {"table_name": job["table_name"], "kind": JobEventKind.SPAN.value, "actor": storable(actor)}
+        connection.execute(self._insert, {**values, **told, "details": _details(span)})
 
     def of_lock(self, connection: Connection, kind: JobEventKind, table_name: str, actor: str, message: str) -> int:
         return self._write(connection, kind, table_name, actor, message, None, 0)
@@ -46,3 +53,18 @@ class Journal:
         }
         number: int = connection.execute(self._insert, values).scalar_one()
         return number
+
+
+def _sentence(span: Span) -> str:
+    said = f": {span.failure}" if span.failure else ""
+    return f"{span.name} took {span.duration.total_seconds():.3f} s{said}"
+
+
+def _details(span: Span) -> dict[str, Any]:
+    found: dict[str, Any] = to_json(span)
+    found["attributes"] = {name: _storable(value) for name, value in found["attributes"].items()}
+    return {**found, "failure": storable(span.failure)}
+
+
+def _storable(value: Any) -> Any:
+    return storable(value) if isinstance(value, str) else value

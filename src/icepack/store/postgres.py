@@ -1,11 +1,15 @@
-"""How icepack holds connections to PostgreSQL: asked for a sign of life when they have rested, not each time."""
+"""How icepack holds connections to PostgreSQL.
+
+They are asked for a sign of life when they have rested, not each time, and stay in autocommit as long as nobody needs
+a transaction of several statements.
+"""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import DisconnectionError
 
 REST_SECONDS = 1.0
@@ -29,3 +33,14 @@ def ask_after_rest(engine: Engine) -> None:
 
     event.listen(engine, "checkin", put_to_rest)
     event.listen(engine, "checkout", ask)
+
+
+def leave_autocommit(engine: Engine) -> None:
+    """What prepared.py leaves in autocommit comes out of it before anybody can begin a transaction."""
+
+    def leave(connection: Connection) -> None:
+        driver: Any = connection.connection.driver_connection
+        if driver.autocommit and connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
+            driver.autocommit = False
+
+    event.listen(engine, "engine_connect", leave)

@@ -1,16 +1,18 @@
 """Statements that every job passes through, compiled once and given to the driver as they are.
 
-SQLAlchemy's bookkeeping for each call would cost more than PostgreSQL needs for the statement.
+Each is a transaction of its own. SQLAlchemy's bookkeeping for a call would cost more than PostgreSQL needs for the
+statement; of SQLAlchemy only the pool is used, and a connection stays in autocommit until a transaction wants it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Compiled, Connection, Dialect
+from sqlalchemy import Compiled, Dialect, Engine, PoolProxiedConnection
 from sqlalchemy.exc import DBAPIError
 
 _CURSOR = "icepack_cursor"
@@ -33,20 +35,21 @@ class Prepared:
         """Values that are part of the statement itself; whatever the caller binds is among them as None."""
         return dict(self._compiled.params)
 
-    def first(self, connection: Connection, values: Mapping[str, Any]) -> dict[str, Any] | None:
-        row = self._run(connection, {**self.constants, **values})
+    def first(self, engine: Engine, values: Mapping[str, Any]) -> dict[str, Any] | None:
+        row = self._run(engine, {**self.constants, **values})
         if row is None:
             return None
         return {name: _in_utc(value) for name, value in zip(self._columns, row, strict=True)}
 
-    def _run(self, connection: Connection, values: dict[str, Any]) -> Any:
-        cursor = _cursor(connection)
-        try:
-            return cursor.execute(self.text, values).fetchone()
-        except self._dialect.loaded_dbapi.Error as error:
-            if cursor.connection.closed:
-                connection.invalidate(error)
-            raise DBAPIError(None, None, error, hide_parameters=True) from error
+    def _run(self, engine: Engine, values: dict[str, Any]) -> Any:
+        with _checked_out(engine) as connection:
+            cursor = _cursor(connection)
+            try:
+                return cursor.execute(self.text, values).fetchone()
+            except self._dialect.loaded_dbapi.Error as error:
+                if cursor.connection.closed:
+                    connection.invalidate(error)
+                raise DBAPIError(None, None, error, hide_parameters=True) from error
 
     @cached_property
     def _compiled(self) -> Compiled:
@@ -54,10 +57,22 @@ class Prepared:
         return compiled
 
 
-def _cursor(connection: Connection) -> Any:
+@contextmanager
+def _checked_out(engine: Engine) -> Iterator[PoolProxiedConnection]:
+    try:
+        connection = engine.raw_connection()
+    except engine.dialect.loaded_dbapi.Error as error:
+        raise DBAPIError(None, None, error, hide_parameters=True) from error
+    with closing(connection):
+        yield connection
+
+
+def _cursor(connection: PoolProxiedConnection) -> Any:
     """One per connection to the server, kept with it: a new one would prepare its result's types anew."""
+    driver: Any = connection.driver_connection
+    if not driver.autocommit:
+        driver.autocommit = True
     if _CURSOR not in connection.info:
-        driver: Any = connection.connection.driver_connection
         connection.info[_CURSOR] = driver.cursor(binary=True)
     return connection.info[_CURSOR]
 

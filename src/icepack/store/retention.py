@@ -10,7 +10,9 @@ from sqlalchemy import Column, ColumnElement, Connection, Engine, and_, delete, 
 from icepack.domain.queue_ports import KeepFor, Pruned, Retention
 from icepack.domain.run import RunState
 from icepack.store.clock import DatabaseClock
+from icepack.store.cut_off import CutOff
 from icepack.store.faults import plain_faults
+from icepack.store.metering import count_ended
 from icepack.store.schema import (
     NO_JOB,
     audit_events,
@@ -54,6 +56,7 @@ class SqlRetention(Retention):
     def prune(self, keep: KeepFor) -> Pruned:
         """What is younger by the database's clock stays; so does what is still queued, running or held."""
         with plain_faults(self._engine.url):
+            CutOff(self._engine, self._clock).mark()
             now = self._now()
             return Pruned(
                 runs=self._prune(runs.c.started_at, now, keep.runs, not_(_LAST_SUCCESS)),
@@ -81,10 +84,11 @@ class SqlRetention(Retention):
         return self._in_batches(lambda connection: connection.execute(doomed).rowcount)
 
     def _prune_jobs(self, now: datetime, keep: timedelta | None) -> int:
-        """With their events and keys; only jobs that have ended have an end to be old."""
+        """With their events and keys, once they are in the totals; only jobs that have ended have an end to be old."""
         if keep is None:
             return 0
-        ended = select(jobs.c.id).where(jobs.c.finished_at < now - keep).order_by(jobs.c.finished_at)
+        count_ended(self._engine)
+        ended = select(jobs.c.id).where(jobs.c.finished_at < now - keep, jobs.c.counted).order_by(jobs.c.finished_at)
 
         def drop(connection: Connection) -> int:
             ids = connection.scalars(ended.limit(self._batch)).all()

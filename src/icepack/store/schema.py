@@ -13,6 +13,7 @@ from sqlalchemy import (
     ColumnElement,
     DateTime,
     Dialect,
+    Float,
     Index,
     Integer,
     MetaData,
@@ -22,10 +23,11 @@ from sqlalchemy import (
     TypeDecorator,
     Uuid,
     and_,
+    false,
     literal_column,
 )
 
-REVISION = "0002"
+REVISION = "0004"
 """The newest file in migrations/versions; numbers only grow, so they compare as text."""
 
 
@@ -125,6 +127,8 @@ jobs = Table(
     Column("details", JSON(none_as_null=True)),
     Column("retry_of", Uuid),
     Column("collapsed_into", Uuid),
+    # Whether its end is in the totals of metric_totals.
+    Column("counted", Boolean, nullable=False, server_default=false()),
     Index("uq_jobs_id", "id", unique=True),
     Index("ix_jobs_state_number", "state", "number"),
     Index("ix_jobs_table_number", "table_name", "number"),
@@ -138,6 +142,16 @@ _partial("uq_jobs_queued_once", jobs.c.table_name, jobs.c.digest, where=QUEUED, 
 _partial("ix_jobs_next", jobs.c.table_name, jobs.c.rank, jobs.c.number, where=DUE)
 _partial("ix_jobs_waiting", jobs.c.table_name, jobs.c.waits_until, where=WAITING)
 _partial("ix_jobs_finished", jobs.c.finished_at, where=jobs.c.finished_at.is_not(None))
+
+# For the gauges: everything that is asked of open jobs, so that the wide rows themselves are not read.
+OPEN = jobs.c.finished_at.is_(None)
+UNCOUNTED = and_(jobs.c.finished_at.is_not(None), jobs.c.counted == false())
+_partial(
+    "ix_jobs_open",
+    *(jobs.c.state, jobs.c.action, jobs.c.submitted_at, jobs.c.not_before, jobs.c.waits_until),
+    where=OPEN,
+)
+_partial("ix_jobs_uncounted", jobs.c.number, where=UNCOUNTED)
 
 # Which job answered to an idempotency key; several keys may have collapsed into one job.
 job_keys = Table(
@@ -191,12 +205,22 @@ events = Table(
     Column("actor", Text, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("message", Text, nullable=False),
+    Column("details", JSON(none_as_null=True)),
     Index("ix_events_job", "job_id", "number"),
     sqlite_autoincrement=True,
 )
 
 NO_JOB = events.c.job_id.is_(None)
 _partial("ix_events_without_job", events.c.at, where=NO_JOB)
+
+# What ended jobs amount to, so that a counter neither costs a scan nor falls when jobs are pruned.
+metric_totals = Table(
+    "metric_totals",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("labels", Text, primary_key=True),
+    Column("value", Float(53), nullable=False),
+)
 
 cache_generations = Table(
     "cache_generations",

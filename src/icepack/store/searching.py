@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 
 from icepack.store.claiming import MOST_URGENT, Claiming
 from icepack.store.clock import DatabaseClock
-from icepack.store.transaction import at_once, writing
+from icepack.store.transaction import reading, writing
 from icepack.store.waking import Waking
 
 WAKE_BATCH = 200
@@ -37,10 +37,10 @@ class Searching:
     def _sweep(self, values: dict[str, Any]) -> Mapping[str, Any] | None:
         """From the most urgent rank on; `above` is the last one whose lanes were all locked."""
         while True:
-            with at_once(self._engine) as connection:
-                row = self.claiming.claim(connection, values)
-                if row is not None:
-                    return row
+            row = self.claiming.claim(self._engine, values)
+            if row is not None:
+                return row
+            with reading(self._engine) as connection:
                 outlook = self.claiming.peek(connection, values["above"])
             if outlook.wakes and values["wakes_heeded"]:
                 values["wakes_heeded"] = self._wake()

@@ -50,7 +50,7 @@ def test_run_expire_dry_run_counts_what_would_go(call: Call, lake: Path) -> None
 def test_a_cost_over_the_limit_is_refused_with_the_estimate(call: Call, lake: Path) -> None:
     answer = call("run", "compact", "orders", "--max-cost", "0.0000000001")
     assert answer.code == 1
-    assert "The estimate is $" in answer.err
+    assert "The estimate is $" in answer.out
 
 
 @pytest.mark.parametrize(

@@ -127,3 +127,20 @@ def test_a_mistake_in_the_file_is_not_blamed_on_a_variable_nearby(mistake):
 def test_a_mistake_in_a_flag_is_blamed_on_the_command_line(mistake):
     sentence = mistake("server:\n  port: 1", {"ICEPACK_SERVER__PORT": "2"}, {"server": {"port": "x"}})
     assert sentence == "On the command line: server.port should be a whole number, not 'x'."
+
+
+def test_sparks_own_settings_keep_their_capitals(load):
+    config = load(
+        environ={
+            "ICEPACK_SPARK__CONF__spark__sql__adaptive__coalescePartitions__enabled": "false",
+            "icepack_spark__conf__spark__eventLog__dir": "/logs/A",
+            "ICEPACK_SPARK__CONF__SPARK__UI__ENABLED": "false",
+            "ICEPACK_SPARK__CONF__spark.dotted.camelCase": "1",
+        }
+    ).config
+    assert config.spark.conf == {
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",
+        "spark.eventLog.dir": "/logs/A",
+        "spark.ui.enabled": "false",
+        "spark.dotted.camelCase": "1",
+    }

@@ -15,6 +15,7 @@ from generator.thresholds import PENALTY
 
 from icepack.config.settings import CompactionConfig
 from icepack.domain.actions import ActionKind
+from icepack.domain.figures import METRICS
 from icepack.domain.health import IssueCode
 from icepack.domain.policy import POLICY_KEYS
 
@@ -114,6 +115,11 @@ def test_no_words_are_left_over_for_fields_that_are_gone() -> None:
     said = {name: set(fields) for name, fields in words.words("fields").items() if name != "any"}
     known = {name: set(shapes.hints(shape)) for name, shape in shapes.shapes().items()}
     assert {f"{name}.{field}" for name, fields in said.items() for field in fields - known.get(name, set())} == set()
+
+
+def test_every_metric_is_in_the_reference() -> None:
+    page = text("docs/reference/metrics.md")
+    assert [metric.name for metric in METRICS if f"| `{metric.name}` |" not in page] == []
 
 
 def test_every_error_has_its_exit_code_in_the_reference() -> None:

@@ -194,7 +194,7 @@ def _tables_of(columns: dict[str, Column]) -> Any:
 
 @_tables_of(SORTABLE)
 @given(data=st.data())
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 def test_a_sort_is_that_of_a_plain_comparison(tables: Any, data: st.DataObject) -> None:
     kinds, values = data.draw(tables)
     asked = _order("sort", *data.draw(st.lists(FLAGS, min_size=len(kinds), max_size=len(kinds))))
@@ -205,7 +205,7 @@ def test_a_sort_is_that_of_a_plain_comparison(tables: Any, data: st.DataObject) 
 @_tables_of(COLUMNS)
 @pytest.mark.parametrize("kind", CURVES)
 @given(data=st.data())
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 def test_a_curve_is_that_of_single_bits(kind: str, tables: Any, data: st.DataObject) -> None:
     kinds, values = data.draw(tables)
     arrays = [_array(column, part) for column, part in zip(kinds, values, strict=True)]

@@ -20,10 +20,12 @@ from sqlalchemy import event
 
 from icepack.catalog.catalog import Catalogs
 from icepack.catalog.discovery import CatalogDiscovery
+from icepack.catalog.manifests import ManifestReader
 from icepack.cli.main import cli, run_command
 from icepack.domain.actions import ActionKind, Compact, Strategy
 from icepack.domain.queue_ports import AuditEvent
 from icepack.domain.table import TableId
+from icepack.domain.units import MIB
 from icepack.service.schedule_log import ACTOR, PASS
 from icepack.store.backend import Stores
 
@@ -284,3 +286,52 @@ def test_of_other_catalogs_each_table_is_loaded_and_one_that_cannot_be_has_no_lo
     monkeypatch.setattr("pyiceberg.catalog.sql.SqlCatalog", type("Another", (), {}))
     found = discovery.metadata_locations("lake")
     assert found == {table: "" if table.name == "ok" else location for table, location in expected.items()}
+
+
+def test_a_compaction_that_would_cost_too_much_is_recorded_as_refused(call: Call, catalog: SqlCatalog) -> None:
+    answer = call("run", "compact", "sales.orders", "--max-cost", "0")
+    assert answer.code == 1
+    assert "over the limit of $0.0000" in answer.out
+    (run,) = call("history", "--format", "json").json["runs"]
+    assert (run["state"], run["table"]["name"], run["action"]["kind"]) == ("refused", "orders", "compact")
+    assert run["estimate"]["dollars"] > 0
+
+
+def test_a_property_that_should_be_a_number_and_is_none_counts_as_not_set(call: Call, catalog: SqlCatalog) -> None:
+    _set(catalog, {"commit.manifest.target-size-bytes": "8MB", "history.expire.max-ref-age-ms": "²"})
+    for arguments in (("inspect", "sales.orders"), ("recommend", "sales.orders"), ("plan", "sales.orders")):
+        answer = call(*arguments)
+        assert (answer.code, answer.err) == (0, "")
+    dry = call("run", "expire_snapshots", "sales.orders", "--dry-run", "--older-than", "1s")
+    assert (dry.code, dry.err) == (0, "")
+    assert call("inspect", "sales.orders", "--format", "json").json["status"]["manifests"]["target_bytes"] == 8 * MIB
+
+
+def test_one_that_the_policy_needs_can_be_looked_at_and_is_named(call: Call, catalog: SqlCatalog) -> None:
+    _set(catalog, {"write.target-file-size-bytes": "lots"})
+    status = call("inspect", "sales.orders", "--format", "json").json["status"]
+    assert status["target_file_bytes"] == 512 * MIB
+    assert call("health", "sales.orders").code == 0
+    answer = call("recommend", "sales.orders")
+    assert answer.code == 1
+    assert "'write.target-file-size-bytes': 'lots' is not a whole number" in answer.out
+
+
+def _set(catalog: SqlCatalog, properties: dict[str, str]) -> None:
+    with catalog.load_table("sales.orders").transaction() as change:
+        change.set_properties(properties)
+
+
+def test_a_recommendation_reads_the_manifests_once(
+    call: Call, catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = []
+    genuine = ManifestReader.entries
+
+    def counted(self: ManifestReader, *arguments: Any) -> pa.Table:
+        reads.append(arguments)
+        return genuine(self, *arguments)
+
+    monkeypatch.setattr(ManifestReader, "entries", counted)
+    assert call("recommend", "sales.orders").code == 0
+    assert len(reads) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from math import inf
 
@@ -29,6 +29,7 @@ class PlannedGroup:
     files_out: int
     paths: tuple[str, ...]
     cost: CostEstimate
+    values: tuple[PartitionValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,6 @@ class CompactionPlan:
     skipped_open: tuple[PartitionKey, ...]
     cost: CostEstimate
     estimated: bool = True
-    partition_values: Mapping[PartitionKey, tuple[PartitionValue, ...]] = field(default_factory=dict)
 
     @property
     def files_in(self) -> int:
@@ -75,7 +75,9 @@ def plan_compaction(
             skipped.append(candidate.partition)
             continue
         chosen = select_files(candidate, strategy, rules)
-        groups.extend(_pack(candidate.partition, chosen, rules, model, max_group_bytes))
+        packed = _pack(candidate.partition, chosen, rules, model, max_group_bytes)
+        values = listing.partition_values.get(candidate.partition, ())
+        groups.extend(replace(group, values=values) for group in packed)
     return CompactionPlan(
         snapshot_id=listing.snapshot_id,
         strategy=strategy,
@@ -83,7 +85,6 @@ def plan_compaction(
         groups=tuple(groups),
         skipped_open=tuple(skipped),
         cost=_total(groups, model),
-        partition_values=listing.partition_values,
     )
 
 

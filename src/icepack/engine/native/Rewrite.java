@@ -38,6 +38,8 @@ public class Rewrite {
   private final long snapshotId;
   private final Map tasks = new HashMap();
   private final Map deletes = new LinkedHashMap();
+  private final Map users = new HashMap();
+  private final Set landed = new HashSet();
 
   /** Finds the scan tasks of these files, by name and one after another divided by a NUL, in one snapshot. */
   public Rewrite(Table table, long snapshotId, String paths) throws Exception {
@@ -51,6 +53,7 @@ public class Rewrite {
       while (each.hasNext()) {
         FileScanTask task = (FileScanTask) each.next();
         String path = task.file().location();
+        count(users, task, 1);
         if (wanted.contains(path)) {
           tasks.put(path, task);
         }
@@ -93,8 +96,22 @@ public class Rewrite {
     return json.writeValueAsString(answer);
   }
 
+  private static String key(DeleteFile file) {
+    return file.location() + "\0" + file.contentOffset();
+  }
+
+  /** Adds to the number of data files that each delete of this one still applies to. */
+  private static void count(Map counts, FileScanTask task, int change) {
+    Iterator applied = task.deletes().iterator();
+    while (applied.hasNext()) {
+      String key = key((DeleteFile) applied.next());
+      Integer known = (Integer) counts.get(key);
+      counts.put(key, new Integer((known == null ? 0 : known.intValue()) + change));
+    }
+  }
+
   private int number(DeleteFile file) {
-    String key = file.location() + "\0" + file.contentOffset();
+    String key = key(file);
     Object[] known = (Object[]) deletes.get(key);
     if (known == null) {
       known = new Object[] {new Integer(deletes.size()), file};
@@ -137,7 +154,7 @@ public class Rewrite {
   }
 
   /** The footers of the outputs are read here, by the code that every other writer of the table uses. */
-  public void commit(String request, Map summary) throws Exception {
+  public RewriteFiles prepare(String request, Map summary) throws Exception {
     JsonNode wanted = json.readTree(request);
     RewriteFiles rewrite = table.newRewrite();
     rewrite.validateFromSnapshot(snapshotId);
@@ -160,21 +177,32 @@ public class Rewrite {
       Map.Entry entry = (Map.Entry) each.next();
       rewrite.set((String) entry.getKey(), (String) entry.getValue());
     }
-    rewrite.commit();
+    return rewrite;
   }
 
-  /** Vectors, and position deletes that are about one file alone, go with their file. */
+  /** To be told once a commit is known to have landed: what its files needed no longer counts. */
+  public void landed(String request) throws Exception {
+    Iterator removed = json.readTree(request).get("removed").elements();
+    while (removed.hasNext()) {
+      landed.add(((JsonNode) removed.next()).asText());
+    }
+  }
+
+  /** A delete goes with the last of the snapshot's files that it applies to; there is no later file that needs it. */
   private void removeDeletesOf(RewriteFiles rewrite, Set gone) {
-    Set done = new HashSet();
+    Map left = new HashMap(users);
+    Iterator before = landed.iterator();
+    while (before.hasNext()) {
+      count(left, (FileScanTask) tasks.get(before.next()), -1);
+    }
     Iterator each = gone.iterator();
     while (each.hasNext()) {
       FileScanTask task = (FileScanTask) tasks.get(each.next());
+      count(left, task, -1);
       Iterator applied = task.deletes().iterator();
       while (applied.hasNext()) {
         DeleteFile file = (DeleteFile) applied.next();
-        boolean bound = ContentFileUtil.isDV(file)
-            || (file.content() == FileContent.POSITION_DELETES && ContentFileUtil.isFileScoped(file));
-        if (bound && done.add(file.location() + "\0" + file.contentOffset())) {
+        if (((Integer) left.get(key(file))).intValue() == 0) {
           rewrite.deleteFile(file);
         }
       }

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from icepack import __version__
 from icepack.domain.actions import Compact
-from icepack.domain.files import PartitionKey
 from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.ports import Progress, RunContext
-from icepack.engine.java_errors import java_faults
 from icepack.engine.native.coverage import TableFacts, group_obstacle, table_obstacle
-from icepack.engine.native.job import kernel_obstacle, run_tasks
-from icepack.engine.native.jvm import JavaRewrite
+from icepack.engine.native.job import (
+    kernel_obstacle,
+    may_have_failed,
+    possible_outputs,
+    run_tasks,
+    wait_for_stragglers,
+)
+from icepack.engine.native.jvm import JavaRewrite, LiveFile
 from icepack.engine.native.ordering import order_of
 from icepack.engine.native.tasks import Group, group_tasks
 from icepack.errors import CommitConflict, CommitStateUnknown, RowsChanged
-from icepack.kernel.executor import Answer
+from icepack.kernel.executor import Answer, Assignment
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +38,10 @@ MOST_TOLD = 100
 """Groups that a run record tells apart; a table may have many thousands."""
 
 
+class Teller(Protocol):
+    def __call__(self, files_done: int, bytes_done: int, groups_done: int = 0) -> None: ...
+
+
 @dataclass(slots=True)
 class Outcome:
     """What became of each group."""
@@ -44,7 +52,6 @@ class Outcome:
     invalidated: set[int] = field(default_factory=set)
     """Groups that another writer changed before they could be committed."""
     commits: int = 0
-    had_wide_deletes: bool = False
 
 
 class NativeCompaction:
@@ -79,7 +86,7 @@ class NativeCompaction:
     def _covered(self, rewrite: JavaRewrite) -> list[Group]:
         found = []
         for number, planned in enumerate(self._plan.groups):
-            files = tuple(rewrite.files[path] for path in planned.paths if path in rewrite.files)
+            files = in_order(rewrite.files[path] for path in planned.paths if path in rewrite.files)
             deletes = {index: rewrite.deletes[index] for file in files for index in file.deletes}
             group = Group(number=number, partition=planned.partition, files=files, deletes=deletes)
             obstacle = (
@@ -121,8 +128,7 @@ class NativeCompaction:
                 memory_bytes=TASK_BYTES,
             )
         ]
-        answers = run_tasks(self._spark, tasks, self._facts.file_io_properties, self._teller(groups))
-        made = _by_group(answers)
+        made = _by_group(self._answers(tasks, groups))
         try:
             self._settle(rewrite, groups, made)
         except CommitStateUnknown:
@@ -134,8 +140,26 @@ class NativeCompaction:
             )
             raise
 
+    def _answers(self, tasks: Sequence[Assignment], groups: Sequence[Group]) -> list[Answer]:
+        """Of the attempts that count; what the others have written is removed."""
+        tell = self._teller()
+        try:
+            answers = run_tasks(self._spark, tasks, self._facts.file_io_properties, tell)
+        except BaseException:
+            wait_for_stragglers(self._spark)
+            self._delete(possible_outputs(self._spark, tasks))
+            raise
+        if may_have_failed(self._spark, answers):
+            kept = {file.path for answer in answers if answer.written for file in answer.written.files}
+            self._delete(path for path in possible_outputs(self._spark, tasks) if path not in kept)
+        tell(sum(len(group.files) for group in groups), sum(group.bytes for group in groups), len(groups))
+        return answers
+
     def _settle(self, rewrite: JavaRewrite, groups: Sequence[Group], made: Mapping[int, list[Answer]]) -> None:
         ready = []
+        gone = next((answer.gone for group in groups for answer in made[group.number] if answer.gone), "")
+        if gone:
+            raise CommitConflict(f"A file that was planned is gone: {gone}")
         for group in groups:
             refused = next((answer.uncovered for answer in made[group.number] if answer.uncovered), "")
             if refused:
@@ -152,8 +176,7 @@ class NativeCompaction:
         while groups:
             self._context.check()
             try:
-                with java_faults("Committing a native compaction"):
-                    rewrite.commit(*_request(groups, made, self._order.is_table_order), self._summary(groups, made))
+                rewrite.commit(*_request(groups, made, self._order.is_table_order), self._summary(groups, made))
             except CommitConflict:
                 groups, lost = self._still_valid(rewrite, groups)
                 if not lost:
@@ -169,7 +192,6 @@ class NativeCompaction:
         self.outcome.commits += 1
         for group in groups:
             self.outcome.native[group.number] = group
-            self.outcome.had_wide_deletes |= any(delete.kind != "vector" for delete in group.deletes.values())
 
     def _still_valid(self, rewrite: JavaRewrite, groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
         """Groups whose files are all still there, under the very deletes that were applied."""
@@ -206,27 +228,30 @@ class NativeCompaction:
         }
 
     def _discard(self, answers: Iterable[Answer]) -> None:
-        """Files of our own that no commit has taken up."""
+        self._delete(file.path for answer in answers if answer.written for file in answer.written.files)
+
+    def _delete(self, paths: Iterable[str]) -> None:
+        """Files of our own that no commit has taken up, or that were never written."""
         from py4j.protocol import Py4JJavaError
 
-        for answer in answers:
-            for file in answer.written.files if answer.written else ():
-                try:
-                    self._table.io().deleteFile(file.path)
-                except Py4JJavaError:
-                    log.warning("%s was not committed and could not be deleted; it is an orphan now.", file.path)
+        io = self._table.io()
+        for path in paths:
+            try:
+                io.deleteFile(path)
+            except Py4JJavaError:
+                log.warning("%s was not committed and could not be deleted; it is an orphan now.", path)
 
-    def _teller(self, groups: Sequence[Group]) -> Callable[[int, int], None]:
-        before = self.outcome.native.values()
+    def _teller(self) -> Teller:
+        before = list(self.outcome.native.values())
         files, size = sum(len(group.files) for group in before), sum(group.bytes for group in before)
         total = sum(group.files for group in self._plan.groups)
 
-        def tell(files_done: int, bytes_done: int) -> None:
+        def tell(files_done: int, bytes_done: int, groups_done: int = 0) -> None:
             self._context.progress(
                 Progress(
                     done=files + files_done,
                     total=total,
-                    groups_done=len(self.outcome.native),
+                    groups_done=len(before) + groups_done,
                     groups=len(self._plan.groups),
                     files=files + files_done,
                     bytes_read=size + bytes_done,
@@ -234,6 +259,11 @@ class NativeCompaction:
             )
 
         return tell
+
+
+def in_order(files: Iterable[LiveFile]) -> tuple[LiveFile, ...]:
+    """As they were written, so that rows that came together stay together."""
+    return tuple(sorted(files, key=lambda file: (file.sequence_number, file.first_row_id or 0, file.path)))
 
 
 def _by_group(answers: Iterable[Answer]) -> dict[int, list[Answer]]:
@@ -324,7 +354,3 @@ def _way(outcome: Outcome, number: int) -> dict[str, str]:
     if number in outcome.elsewhere:
         return {"engine": "spark", "why": outcome.elsewhere[number]}
     return {"engine": "none", "why": "another writer changed its files; planned again"}
-
-
-def partitions_elsewhere(outcome: Outcome, plan: CompactionPlan) -> frozenset[PartitionKey]:
-    return frozenset(plan.groups[number].partition for number in outcome.elsewhere)

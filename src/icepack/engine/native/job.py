@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
+import shutil
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 from icepack.kernel.executor import Answer, Assignment, runner, versions
+from icepack.kernel.task import ATTEMPT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
+STRAGGLER_SECONDS = 5.0
+STRAGGLER_POLL_SECONDS = 0.05
 MISSING = "missing: "
 
 Told = Callable[[int, int], None]
@@ -50,15 +56,19 @@ def _probe(context: Any) -> str:
 
 
 def _ship(context: Any) -> None:
-    """Executors need not have icepack installed: its kernel goes with the job."""
-    with TemporaryDirectory(prefix="icepack-") as folder:
-        archive = Path(folder) / "icepack_kernel.zip"
-        with zipfile.ZipFile(archive, "w") as packed:
-            packed.writestr("icepack/__init__.py", "")
-            for module in files("icepack.kernel").iterdir():
-                if module.name.endswith(".py"):
-                    packed.writestr(f"icepack/kernel/{module.name}", module.read_text("utf-8"))
-        context.addPyFile(str(archive))
+    """Executors need not have icepack installed: its kernel goes with the job.
+
+    They fetch it from the driver when they need it, so it lies there until the driver ends.
+    """
+    folder = Path(mkdtemp(prefix="icepack-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    archive = folder / "icepack_kernel.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("icepack/__init__.py", "")
+        for module in files("icepack.kernel").iterdir():
+            if module.name.endswith(".py"):
+                packed.writestr(f"icepack/kernel/{module.name}", module.read_text("utf-8"))
+    context.addPyFile(str(archive))
 
 
 def run_tasks(spark: SparkSession, tasks: Sequence[Assignment], storage: Mapping[str, str], told: Told) -> list[Answer]:
@@ -77,13 +87,41 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Assignment], storage: Mapping
         secrets.unpersist()
 
 
+def possible_outputs(spark: SparkSession, tasks: Sequence[Assignment]) -> Iterator[str]:
+    """Of every attempt that Spark may have made; most of them were not."""
+    conf = spark.sparkContext.getConf()
+    attempts = int(conf.get("spark.task.maxFailures", "4")) * (2 if _is_speculative(spark) else 1)
+    for item in tasks:
+        for output in item.task.outputs:
+            yield from (output.replace(ATTEMPT, str(attempt)) for attempt in range(attempts))
+
+
+def may_have_failed(spark: SparkSession, answers: Sequence[Answer]) -> bool:
+    """Whether there were attempts besides those that answered; a killed one could not tidy up behind itself."""
+    return _is_speculative(spark) or any(answer.attempt for answer in answers)
+
+
+def _is_speculative(spark: SparkSession) -> bool:
+    return str(spark.sparkContext.getConf().get("spark.speculation", "false")).lower() == "true"
+
+
+def wait_for_stragglers(spark: SparkSession) -> None:
+    """A job that was stopped has tasks that still write, until Spark takes their worker away."""
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    deadline = time.monotonic() + STRAGGLER_SECONDS
+    while time.monotonic() < deadline:
+        if not any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
+            return
+        time.sleep(STRAGGLER_POLL_SECONDS)
+
+
 @contextmanager
 def _telling(tell: Callable[[], None]) -> Iterator[None]:
     over = threading.Event()
 
     def watch() -> None:
         while not over.wait(POLL_SECONDS):
-            tell()
+            _told(tell)
 
     thread = threading.Thread(target=watch, name="icepack-progress", daemon=True)
     thread.start()
@@ -92,4 +130,12 @@ def _telling(tell: Callable[[], None]) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+        _told(tell)
+
+
+def _told(tell: Callable[[], None]) -> None:
+    try:
         tell()
+    except Exception:
+        # Whoever watches may fail; the work goes on all the same.
+        log.warning("could not tell the progress", exc_info=True)

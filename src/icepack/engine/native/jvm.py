@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from icepack.engine.java_errors import causes, classify, java_faults
+from icepack.errors import CommitConflict, CommitStateUnknown
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+COMMITTING = "Committing a native compaction"
+CLEANABLE = "org.apache.iceberg.exceptions.CleanableFailure"
+"""What Iceberg throws where a commit has surely not landed."""
 
 _compiled: dict[int, Any] = {}
 
@@ -61,10 +68,34 @@ class JavaRewrite:
         return str(self._java.location(like, name))
 
     def commit(self, removed: Sequence[str], added: Sequence[Mapping[str, Any]], summary: Mapping[str, str]) -> None:
+        """Raises CommitStateUnknown where it may have landed; after any other failure it has not."""
         properties = self._spark.sparkContext._jvm.java.util.HashMap()
         for key, value in summary.items():
             properties.put(key, value)
-        self._java.commit(json.dumps({"removed": list(removed), "added": list(added)}), properties)
+        request = json.dumps({"removed": list(removed), "added": list(added)})
+        with java_faults(COMMITTING):
+            prepared = self._java.prepare(request, properties)
+        self._land(prepared)
+        self._java.landed(request)
+
+    def _land(self, prepared: Any) -> None:
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            prepared.commit()
+        except Py4JJavaError as exc:
+            fault = classify(list(causes(exc.java_exception)), COMMITTING)
+            if isinstance(fault, CommitConflict | CommitStateUnknown) or self._is_known_to_have_failed(exc):
+                raise fault from exc
+            raise CommitStateUnknown(f"{fault} Whether the commit landed is not known.") from exc
+        except BaseException as exc:
+            raise CommitStateUnknown(f"{COMMITTING}: the answer was not waited for ({type(exc).__name__}).") from exc
+
+    def _is_known_to_have_failed(self, failure: Any) -> bool:
+        from py4j.java_gateway import is_instance_of
+
+        gateway = self._spark.sparkContext._gateway
+        return bool(is_instance_of(gateway, failure.java_exception, CLEANABLE))
 
 
 def _tupled(row: dict[str, Any], key: str) -> dict[str, Any]:

@@ -15,9 +15,8 @@ from icepack.kernel.order import Kind, Order, SortKey, is_sortable
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SORT_BYTES_PER_ROW = 32
-"""What finding the order takes: the keys, their sorted form and the permutation."""
-SORT_LIMIT_BYTES = 700 * 2**20
+SORT_LIMIT_BYTES = 4 * 2**30
+"""Of a group's files: one task sorts it alone, on its own disk; Spark's shuffle spreads what is larger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +32,7 @@ class Ordering:
         return None if self.order is None else self.order.to_dict()
 
     def too_large(self, group: Group) -> str | None:
-        if self.order is None or group.records * SORT_BYTES_PER_ROW <= SORT_LIMIT_BYTES:
+        if self.order is None or group.bytes <= SORT_LIMIT_BYTES:
             return None
         return "a sort too large for one task"
 

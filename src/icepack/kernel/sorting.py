@@ -1,0 +1,150 @@
+"""Rows in another order than the files': first sorted into buckets on the executor's disk, then within each bucket.
+
+A bucket is a row group of an output and takes the rows of one span of keys, so only one of them is in memory
+at a time. The spans come from a sample. Equal keys keep the order of the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+
+from icepack.kernel.order import Order, permutation
+from icepack.kernel.rows import Rows, Selection, together
+from icepack.kernel.schema import Uncovered
+from icepack.kernel.task import Task
+
+SAMPLED_INPUTS = 32
+SAMPLED_ROWS = 2_000
+"""Of each."""
+LARGEST = 4
+"""How many times its share a bucket may hold: a key that most rows have cannot be divided."""
+
+
+class Bucket:
+    """Some of the rows, in their final order."""
+
+    def __init__(self, path: Path, schema: pa.Schema, order: Order, keys: Sequence[pa.Field]) -> None:
+        self._path = path
+        self._schema = schema
+        self._order = permutation(self._read(keys), order)
+
+    @property
+    def rows(self) -> int:
+        return len(self._order)
+
+    def columns(self, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
+        return [pa.chunked_array([_flat(column).take(pa.array(self._order))]) for column in self._read(wanted)]
+
+    def _read(self, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
+        numbers = [self._schema.get_field_index(field.name) for field in wanted]
+        options = pa.ipc.IpcReadOptions(included_fields=sorted(set(numbers)), use_threads=False)
+        with pa.memory_map(str(self._path)) as source:
+            batches = list(pa.ipc.open_stream(source, options=options))
+        return [
+            together([pa.chunked_array([batch.column(field.name)]) for batch in batches], field.type)
+            for field in wanted
+        ]
+
+
+class Sorting:
+    """The buckets of a task, in order."""
+
+    def __init__(self, task: Task, rows: Rows, schema: pa.Schema, share: int) -> None:
+        assert task.order is not None
+        self._rows = rows
+        self._schema = schema
+        self._share = share
+        self._order = Order.from_dict(task.order)
+        self._keys = [rows.field(key.field_id) for key in self._order.keys]
+        self.count = -(-task.rows // (share * len(task.outputs))) * len(task.outputs)
+
+    def buckets(self, chunks: Iterator[list[Selection]]) -> Iterator[Bucket]:
+        """`chunks` are all rows, each as many as fit into memory."""
+        with TemporaryDirectory(prefix="icepack-") as folder:
+            paths = [Path(folder) / str(number) for number in range(self.count)]
+            counts = self._distribute(chunks, paths)
+            if max(counts, default=0) > max(self._share * LARGEST, 1):
+                raise Uncovered("a sort by keys that most rows have in common")
+            for path, count in zip(paths, counts, strict=True):
+                if count:
+                    yield Bucket(path, self._schema, self._order, self._keys)
+                    path.unlink()
+
+    def _distribute(self, chunks: Iterator[list[Selection]], paths: Sequence[Path]) -> list[int]:
+        edges = self._edges()
+        counts = [0] * len(paths)
+        with ExitStack() as stack:
+            streams: dict[int, _Stream] = {}
+            for selections in chunks:
+                columns = self._rows.columns(selections, list(self._schema))
+                table = pa.Table.from_arrays(columns, names=self._schema.names)
+                for number, part in self._divided(table, edges):
+                    if number not in streams:
+                        streams[number] = _Stream(stack, paths[number], part.schema)
+                    counts[number] += part.num_rows
+                    streams[number].write(part)
+        return counts
+
+    def _divided(self, table: pa.Table, edges: list[pa.Array]) -> Iterator[tuple[int, pa.Table]]:
+        """The rows of each bucket; the edges are sorted along with the rows and so fall between them."""
+        keys = [
+            _with_edges(edge, table.column(field.name), field) for edge, field in zip(edges, self._keys, strict=True)
+        ]
+        first = len(edges[0])
+        order = permutation(keys, self._order)
+        cuts = np.flatnonzero(order < first)
+        flat = pa.table([_flat(column) for column in table.columns], names=table.column_names)
+        for number, rows in enumerate(np.split(order, cuts)):
+            kept = rows[rows >= first] - first
+            if len(kept):
+                yield number, flat.take(pa.array(kept))
+
+    def _edges(self) -> list[pa.Array]:
+        """The keys at which buckets begin, but for the first."""
+        sample = [_plain(column, field) for column, field in zip(self._sample(), self._keys, strict=True)]
+        order = permutation(sample, self._order)
+        if not len(order):
+            return [column.slice(0, 0) for column in sample]
+        places = order[[len(order) * number // self.count for number in range(1, self.count)]]
+        return [column.take(pa.array(places)) for column in sample]
+
+    def _sample(self) -> list[pa.ChunkedArray]:
+        parts = [self._few(column) for column in self._rows.sample(SAMPLED_INPUTS, self._keys)]
+        return [together([part[position] for part in parts], field.type) for position, field in enumerate(self._keys)]
+
+    def _few(self, columns: list[pa.ChunkedArray]) -> list[pa.ChunkedArray]:
+        step = max(len(columns[0]) // SAMPLED_ROWS, 1)
+        places = pa.array(np.arange(0, len(columns[0]), step))
+        return [column.take(places) for column in columns]
+
+
+class _Stream:
+    def __init__(self, stack: ExitStack, path: Path, schema: pa.Schema) -> None:
+        self._schema = schema
+        sink = stack.enter_context(pa.OSFile(str(path), "wb"))
+        self._writer = stack.enter_context(pa.ipc.new_stream(sink, schema))
+
+    def write(self, part: pa.Table) -> None:
+        """Whether a column comes as a dictionary may change from chunk to chunk; within a stream it may not."""
+        self._writer.write_table(part if part.schema.equals(self._schema) else part.cast(self._schema))
+
+
+def _flat(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+
+
+def _plain(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
+    return _flat(column.cast(field.type) if pa.types.is_dictionary(column.type) else column)
+
+
+def _with_edges(edge: pa.Array, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        edge = edge.dictionary_encode().cast(column.type)
+        return pa.chunked_array([edge, *column.chunks], column.type).unify_dictionaries()
+    return pa.chunked_array([edge, *column.chunks], field.type)

@@ -1,0 +1,51 @@
+"""The trace of one attempt at a job: a span for the run, and within it one for each phase."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+from icepack.domain.job import Job
+from icepack.domain.run import RunRecord, RunState
+from icepack.domain.trace import Phase, Span, TraceContext
+from icepack.tracing import OpenSpan, Phases, Tracer
+
+
+class JobTrace(AbstractContextManager["JobTrace"]):
+    """Goes on from the trace that the job was submitted in."""
+
+    def __init__(self, tracer: Tracer, job: Job, worker: str) -> None:
+        self.spans: list[Span] = []
+        """Those that have ended."""
+        self._tracer = tracer
+        self._run = self._begin(job, worker)
+        self._phases = Phases(tracer, self._run.context)
+
+    @property
+    def trace_id(self) -> str:
+        return self._run.context.trace_id
+
+    def phase(self, phase: Phase) -> None:
+        self._phases.enter(phase)
+
+    def end(self, record: RunRecord) -> None:
+        """What came of the run."""
+        done = record.effect
+        self._run.note(icepack__state=record.state.value, icepack__files_rewritten=done.files_rewritten)
+        self._run.note(icepack__bytes_read=done.bytes_rewritten, icepack__bytes_written=done.bytes_added)
+        if record.state is not RunState.SUCCEEDED:
+            self._run.failure = record.message or record.state.value
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._run.failure = f"{type(error).__name__}: {error}"
+        phases = self._phases.finish(self._run.failure)
+        self.spans = [self._tracer.end(self._run), *phases]
+
+    def _begin(self, job: Job, worker: str) -> OpenSpan:
+        run = self._tracer.start("run", TraceContext.parse(job.trace_context))
+        run.note(icepack__job_id=str(job.id), icepack__table=str(job.table), icepack__action=job.kind.value)
+        run.note(icepack__attempt=job.attempts, icepack__worker=worker)
+        return run

@@ -1,0 +1,110 @@
+"""What a service logs can be read by machines, and holds no secret."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from icepack.config import load_config
+from icepack.logs import LogFormat, StderrHandler, configure
+from icepack.tracing import about
+from icepack.wiring import cleaner
+
+log = logging.getLogger("icepack.test")
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def root() -> Iterator[None]:
+    root = logging.getLogger()
+    level = root.level
+    yield
+    root.setLevel(level)
+    for handler in [handler for handler in root.handlers if isinstance(handler, StderrHandler)]:
+        root.removeHandler(handler)
+
+
+Captured = pytest.CaptureFixture[str]
+
+
+def _lines(capsys: Captured) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+
+
+def test_a_line_says_what_it_is_about(capsys: Captured) -> None:
+    configure(LogFormat.JSON, level=logging.INFO, clean=str)
+    with about(job_id="j", table='lake."naïve 雪"', trace_id="t"):
+        log.info("attempt %d\nof many", 2)
+    log.info("idle")
+    first, second = _lines(capsys)
+    assert first | {"at": ""} == {
+        "at": "", "level": "info", "logger": "icepack.test", "message": "attempt 2\nof many",
+        "job_id": "j", "table": 'lake."naïve 雪"', "trace_id": "t",
+    }  # fmt: skip
+    assert first["at"].endswith("+00:00")
+    assert "job_id" not in second
+
+
+def test_an_exception_is_part_of_its_line(capsys: Captured) -> None:
+    configure(LogFormat.JSON, level=logging.INFO, clean=lambda text: text.replace("hunter2", "***"))
+    try:
+        raise ValueError("hunter2 is wrong")
+    except ValueError:
+        log.exception("it failed with %s", "hunter2")
+    (line,) = _lines(capsys)
+    assert line["message"] == "it failed with ***"
+    assert "ValueError: *** is wrong" in line["exception"]
+    assert "hunter2" not in json.dumps(line)
+
+
+def test_people_get_plain_lines(capsys: Captured) -> None:
+    configure(LogFormat.HUMAN, level=logging.INFO, clean=str)
+    with about(job_id="j"):
+        log.warning("stopping")
+    assert capsys.readouterr().err == "WARNING stopping\n"
+
+
+def test_auto_is_human_on_a_terminal_and_json_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert configure(LogFormat.AUTO, level=logging.INFO, clean=str) is LogFormat.HUMAN
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert configure(LogFormat.AUTO, level=logging.INFO, clean=str) is LogFormat.JSON
+
+
+def test_to_configure_again_does_not_double_the_lines(capsys: Captured) -> None:
+    configure(LogFormat.HUMAN, level=logging.INFO, clean=str)
+    configure(LogFormat.JSON, level=logging.INFO, clean=str)
+    log.info("once")
+    assert len(_lines(capsys)) == 1
+
+
+def test_every_secret_of_the_configuration_is_hidden(tmp_path: Path) -> None:
+    file = tmp_path / "icepack.yaml"
+    file.write_text("""
+catalogs:
+  lake: {type: rest, uri: "https://user:in-the-uri@host", s3.secret-access-key: of-the-store, token: of-the-catalog}
+state:
+  url: postgresql://icepack:of%20the%20state@db/icepack
+spark:
+  conf: {spark.hadoop.fs.s3a.secret.key: "${VAULT_PASSWORD}"}
+""")
+    environ = {"HOME": str(tmp_path), "VAULT_PASSWORD": "of-the-vault"}
+    clean = cleaner(load_config(file, environ=environ, cwd=tmp_path))
+    said = (
+        "of-the-store of-the-catalog of-the-vault 'of the state' of%20the%20state "
+        "https://user:in-the-uri@host password=typed-by-hand"
+    )
+    left = clean(said)
+    for secret in ("of-the-", "of the state", "of%20the", "in-the-uri", "typed-by-hand"):
+        assert secret not in left
