@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LAKE ?= demo-lake
 WORKERS ?= 2
+SCALE ?= full
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lock bench soak clean
+.PHONY: help setup demo test check format lock bench bench-compaction soak clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 setup: $(STAMP) ## make the virtual environment, install the locked dependencies, fetch the jars
 
@@ -54,6 +55,9 @@ bench: $(STAMP) ## measure planning, inspection, the queue and health sync
 	@$(BIN)/python benchmarks/planning.py
 	@$(BIN)/python -m benchmarks.job_queue
 	@$(BIN)/python benchmarks/health_sync.py
+
+bench-compaction: $(STAMP) ## measure compaction against Spark's procedure (SCALE=small: five minutes)
+	@$(BIN)/python -m benchmarks.compaction --scale $(SCALE)
 
 soak: $(STAMP) ## what takes longer than a test may: fifty kills and more
 	@ICEPACK_SOAK=1 $(BIN)/python -m pytest tests/acceptance/test_kill.py
