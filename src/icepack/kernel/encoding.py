@@ -29,9 +29,10 @@ _LEVELS = {"zstd": 3, "gzip": 6, "snappy": None, "uncompressed": None}
 def write_options(writing: Writing, found: str | None = None) -> dict[str, Any]:
     """What PyArrow is told for every column alike; `found` is the codec that the inputs have."""
     codec = writing.codec or (found if found in _LEVELS else "zstd")
+    usual = _LEVELS[codec]
     return {
         "compression": "none" if codec == "uncompressed" else codec,
-        "compression_level": _LEVELS[codec] if writing.level is None else writing.level,
+        "compression_level": usual if usual is None or writing.level is None else writing.level,
         "data_page_size": writing.page_bytes,
         "max_rows_per_page": writing.page_rows,
         "dictionary_pagesize_limit": writing.dictionary_bytes,
