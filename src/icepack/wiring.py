@@ -40,13 +40,13 @@ from icepack.service.candidates import OrchestratorTerms, Weighing
 from icepack.service.census import Census
 from icepack.service.desk import Desk, WorkTerms
 from icepack.service.directory import Directory
-from icepack.service.overview import Figures
 from icepack.service.health_sync import HealthSync, SyncTerms
 from icepack.service.intake import Intake
 from icepack.service.live import POLICIES, SCHEDULES, LiveRules, Rebuilt
 from icepack.service.locking import LockingRunner, cli_owner
 from icepack.service.maintenance import MaintenanceRunner, RetryPolicy, RunTools, utc_now
 from icepack.service.orchestrator import Orchestrator
+from icepack.service.overview import Figures
 from icepack.service.patience import PatientHistory
 from icepack.service.pricing import Pricing
 from icepack.service.schedule_log import ScheduleLog
@@ -250,6 +250,7 @@ class App:
         return Intake(
             cache=self.stores.cache,
             jobs=self.jobs,
+            board=self.stores.board,
             policies=self.policies,
             model=cost_model(self.loaded.config),
             max_attempts=self.loaded.config.worker.max_attempts,

@@ -201,7 +201,7 @@ class ScheduleOverride(Asked):
 
     match: Name
     schedule: Annotated[Text, Field(min_length=1)]
-    options: Annotated[JsonObject, Field(max_length=50)] = {}
+    options: JsonObject = Field(default={}, max_length=50)
     """A compaction with exactly these settings; without any, whatever is recommended then."""
 
 
@@ -248,4 +248,3 @@ class SchedulesView(Wire):
     version: int
     changed_at: datetime | None
     changed_by: str
-

@@ -111,9 +111,9 @@ class CompactRequest(Wishes):
     catalog: Name | None = None
     namespace: Name | None = None
     table: Name
-    strategy: Literal["small_files", "delete_files", "time_series", "small-files", "delete-files", "time-series"] | None = (
-        None
-    )
+    strategy: (
+        Literal["small_files", "delete_files", "time_series", "small-files", "delete-files", "time-series"] | None
+    ) = None
     options: CompactOptions = CompactOptions()
 
 
@@ -173,7 +173,7 @@ class MaintainAccepted(Wire):
 
 
 class JobListed(Wire):
-    """A job: `job_id`, `status` and `created_at` are its `id`, `state` and `submitted_at` by the names of the contract."""
+    """A job, by the names of the contract (`job_id`, `status`, `created_at`) and by those of the command line."""
 
     job_id: UUID
     status: JobState

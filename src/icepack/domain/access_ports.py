@@ -140,6 +140,10 @@ class Board(Protocol):
 
     def job_counts(self, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]: ...
 
+    def has_key(self, key: str) -> bool:
+        """Whether a job has answered to the idempotency key."""
+        ...
+
     def keyed_jobs(self, prefix: str) -> list[UUID]:
         """The jobs whose idempotency keys begin with the prefix, oldest first."""
         ...

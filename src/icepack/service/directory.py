@@ -118,7 +118,8 @@ class Directory:
         state = self._cache.state()
         known = self._known
         if known is None or known[0].generation != state.generation:
-            listing = Listing(state.generation, tuple(self._cache.summaries()))
+            found = sorted(self._cache.summaries(), key=lambda summary: summary.table)
+            listing = Listing(state.generation, tuple(found))
         else:
             listing = known[0]
         self._known, self._looked_at = (listing, state), self._elapsed_seconds()

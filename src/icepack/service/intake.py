@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from icepack.domain.access_ports import Board
 from icepack.domain.actions import Action, ActionKind, Compact, Strategy
 from icepack.domain.expression import parse_filter
 from icepack.domain.job import JobRequest, Submission
@@ -60,6 +61,7 @@ class Intake:
         *,
         cache: TableCache,
         jobs: JobStore,
+        board: Board,
         policies: PolicyBook,
         model: CostModel,
         max_attempts: int,
@@ -67,6 +69,7 @@ class Intake:
     ) -> None:
         self._cache = cache
         self._jobs = jobs
+        self._board = board
         self._policies = policies
         self._model = model
         self._max_attempts = max_attempts
@@ -81,12 +84,12 @@ class Intake:
     def submit(self, order: Order) -> Accepted:
         """Queues it, or raises CostLimitExceeded; the worker looks at the cost again before it writes."""
         cached = self.known(order.table)
-        action = self.prepare(cached, order.kind, order.given)
-        return self.place(cached, action, order)
+        return self.place(cached, self.prepare(cached, order.kind, order.given), order)
 
     def place(self, cached: CachedTable, action: Action, order: Order) -> Accepted:
         estimate = self.estimate(cached, action)
-        _check_cost(action, estimate)
+        if order.key is None or not self._board.has_key(order.key):
+            _check_cost(action, estimate)
         request = JobRequest(
             table=order.table,
             action=action,

@@ -30,6 +30,7 @@ from icepack.store.globs import within
 from icepack.store.job_rows import conditions, to_event
 from icepack.store.schema import DUE, cache_rows, constant, events, job_keys, jobs, lanes, runs, table_statuses
 from icepack.store.table_cache import visible
+from icepack.store.text import storable
 from icepack.store.transaction import reading
 
 _HEAVY = ("details", "digest", "catalog", "namespace")
@@ -56,6 +57,9 @@ class SqlBoard(Board):
         mine = within(jobs, scopes, self._engine.dialect)
         found = {row[0]: row[1] for row in self._rows(select(jobs.c.state, func.count()).where(mine).group_by("state"))}
         return {state: found.get(state.value, 0) for state in JobState}
+
+    def has_key(self, key: str) -> bool:
+        return bool(self._rows(select(job_keys.c.key).where(job_keys.c.key == storable(key))))
 
     def keyed_jobs(self, prefix: str) -> list[UUID]:
         # SQLite's LIKE takes small letters for capitals, so the beginning is compared once more.
