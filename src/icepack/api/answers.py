@@ -39,7 +39,7 @@ _PROBLEMS = {
     429: "Too many requests.",
     503: "A part that is needed does not answer.",
 }
-SECURITY = [{"key": []}, {"session": []}]
+SECURITY: list[dict[str, list[str]]] = [{"key": []}, {"session": []}]
 
 
 def send(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -86,6 +86,7 @@ class Place:
         role: Role | None,
         status: int = 200,
         media_type: str = "application/json",
+        also: Mapping[int | str, dict[str, Any]] | None = None,
         **more: Any,
     ) -> Callable[[F], F]:
         extra: dict[str, Any] = {"x-icepack-role": role.value if role else "anybody"}
@@ -104,7 +105,7 @@ class Place:
                 response_class=Response if shape is None else _Json,
                 status_code=status,
                 operation_id=function.__name__,
-                responses={status: good, **problems()},
+                responses={status: good, **problems(), **(also or {})},
                 openapi_extra=extra,
                 **more,
             )

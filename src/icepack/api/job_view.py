@@ -32,10 +32,11 @@ def _completion(document: dict[str, Any], now: datetime) -> datetime | None:
     started: datetime | None = document["started_at"]
     if document["state"] != JobState.RUNNING or started is None:
         return None
-    done, total = (document["progress"][name] for name in ("partitions_completed", "partitions_total"))
+    progress: dict[str, int] = document["progress"]
+    done, total = progress["partitions_completed"], progress["partitions_total"]
     if done and total:
         return started + (now - started) * (total / done)
-    seconds = document["estimated_seconds"]
+    seconds: float | None = document["estimated_seconds"]
     return None if seconds is None else max(started + timedelta(seconds=seconds), now)
 
 

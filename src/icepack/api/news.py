@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -56,7 +56,7 @@ class News:
 
     async def listen(
         self, scopes: Scopes, after: int | None, still_welcome: Callable[[], bool]
-    ) -> AsyncIterator[Item | None]:
+    ) -> AsyncGenerator[Item | None, None]:
         """Every change from now on, or after the event with that number; None where there was none for a while."""
         queue: asyncio.Queue[Item | None] = asyncio.Queue(MOST_WAITING)
         await self._join(queue)
@@ -68,16 +68,16 @@ class News:
                     yield item
             while not self._closed:
                 try:
-                    item = await asyncio.wait_for(queue.get(), self._quiet_seconds)
+                    news = await asyncio.wait_for(queue.get(), self._quiet_seconds)
                 except TimeoutError:
                     if not await run_in_threadpool(still_welcome):
                         return
                     yield None
                     continue
-                if item is None:
+                if news is None:
                     return
-                if covered(scopes, item.table) and not (after is not None and item.number and item.number <= told):
-                    yield item
+                if covered(scopes, news.table) and (after is None or not news.number or news.number > told):
+                    yield news
         finally:
             self._listeners.discard(queue)
 

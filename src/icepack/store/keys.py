@@ -32,7 +32,7 @@ class SqlKeyStore(KeyStore):
             "expires_at": key.expires_at,
         }
         with plain_faults(self._engine.url), writing(self._engine) as connection:
-            if _valid(connection, values["name"], key.created_at):
+            if _valid(connection, storable(key.name), key.created_at):
                 raise KeyExists(key.name)
             connection.execute(insert(api_keys).values(values))
 

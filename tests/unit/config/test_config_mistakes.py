@@ -17,7 +17,8 @@ CASES = [
     (
         "orchestrator:\n  zzz: 1",
         2,
-        "there is no setting orchestrator.zzz; expected one of interval, concurrency, shadow, retry_after, dollars_per_point.",
+        "there is no setting orchestrator.zzz; expected one of interval, concurrency, shadow, retry_after, "
+        "dollars_per_point.",
     ),
     (
         "tables:\n- name: a\n  options:\n    max_cots: 1",

@@ -35,6 +35,7 @@ def health() -> Response:
     role=None,
     dependencies=[Anybody],
     summary="Whether it can do its work",
+    also={503: {"model": Readiness, "description": "It cannot."}},
 )
 def ready(request: Request) -> Response:
     """503 only without a database; what is degraded says so."""

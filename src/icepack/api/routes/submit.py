@@ -22,7 +22,7 @@ from icepack.api.shapes import (
     MaintainRequest,
 )
 from icepack.domain.access import Role
-from icepack.domain.actions import ActionKind
+from icepack.domain.actions import ActionKind, Strategy
 from icepack.domain.job import Submission, Submitted
 from icepack.domain.table import TableId
 from icepack.errors import InvalidOption
@@ -50,7 +50,9 @@ def compact(
 ) -> Response:
     """Queued at once, with an estimate from the cached status; refused when that is over `max_cost`."""
     table = meant(caller.parts.directory.listing().within(caller.sees), asked)
-    options = ActionOptions(**asked.options.model_dump(exclude_unset=True), strategy=asked.strategy)
+    options = ActionOptions(
+        **asked.options.model_dump(exclude_unset=True), strategy=Strategy(asked.strategy) if asked.strategy else None
+    )
     return _submit(caller, table, ActionKind.COMPACT, options, asked, key)
 
 
@@ -110,7 +112,7 @@ def _submit(
 
 def _note(caller: Caller, found: Accepted) -> None:
     job = found.submission.job
-    caller.note("jobs.submit", str(job.id), found.submission.outcome.value, table=job.table, action=job.kind.value)
+    caller.note("jobs.submit", str(job.id), found.submission.outcome.value, table=job.table, kind=job.kind.value)
 
 
 def _chosen(caller: Caller, asked: MaintainRequest) -> dict[TableId, list[ActionKind]]:

@@ -75,7 +75,7 @@ def _create_access() -> None:
     )
 
 
-Row = Mapping[str, Any]
+Row = Mapping[Any, Any]
 
 
 def _fill(name: str, keys: list[str], read: list[str], derive: Callable[[Row], dict[str, Any]]) -> None:
@@ -92,7 +92,7 @@ def _fill(name: str, keys: list[str], read: list[str], derive: Callable[[Row], d
         after = sa.true() if last is None else sa.tuple_(*keyed) > sa.tuple_(*last)
         rows = connection.execute(sa.select(*wanted).where(after).order_by(*keyed).limit(BATCH_ROWS)).all()
         for row in rows:
-            values = derive(row._mapping)
+            values = derive(dict(row._mapping))
             if values:
                 this = [column == getattr(row, column.name) for column in keyed]
                 connection.execute(sa.update(table).where(*this).values(values))
