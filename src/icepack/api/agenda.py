@@ -87,7 +87,10 @@ class Agenda:
 
     def put_policies(self, asked: PutPolicies, by: str) -> Overrides:
         """Raises ConfigError for what would be a mistake in icepack.yaml too."""
-        entries = [{"match": item.match, **item.settings} for item in asked.overrides]
+        entries = [{**item.settings, "match": item.match} for item in asked.overrides]
+        for number, item in enumerate(asked.overrides):
+            if "match" in item.settings:
+                raise ConfigError(f"overrides.{number}.settings.match: is no policy setting.")
         for number, entry in enumerate(entries):
             self._check_strategy(number, _checked(PolicyEntry, entry, number).strategy)
         return self._overrides.replace(POLICIES, entries, expected=asked.version, by=by)
