@@ -11,7 +11,7 @@ from uuid import UUID
 
 from fastapi import APIRouter
 from pydantic import BaseModel
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from icepack.api.problems import MEDIA_TYPE
 from icepack.domain.access import Role
@@ -39,6 +39,7 @@ _PROBLEMS = {
     429: "Too many requests.",
     503: "A part that is needed does not answer.",
 }
+NO_CONTENT = 204
 SECURITY: list[dict[str, list[str]]] = [{"key": []}, {"session": []}]
 
 
@@ -92,9 +93,9 @@ class Place:
         extra: dict[str, Any] = {"x-icepack-role": role.value if role else "anybody"}
         if role is not None:
             extra["security"] = SECURITY
-        good: dict[str, Any] = {"description": "Done.", "content": {media_type: {"example": example}}}
-        if shape is None:
-            good["content"][media_type]["schema"] = {"type": "string"}
+        good: dict[str, Any] = {"description": "Done."}
+        if status != NO_CONTENT:
+            good["content"] = {media_type: {"example": example}}
 
         def declare(function: F) -> F:
             self.router.add_api_route(
@@ -102,7 +103,7 @@ class Place:
                 function,
                 methods=[method],
                 response_model=shape,
-                response_class=Response if shape is None else _Json,
+                response_class=Response if shape is None else JSONResponse,
                 status_code=status,
                 operation_id=function.__name__,
                 responses={status: good, **problems(), **(also or {})},
@@ -112,10 +113,6 @@ class Place:
             return function
 
         return declare
-
-
-class _Json(Response):
-    media_type = "application/json"
 
 
 def problems() -> dict[int | str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from threading import Lock
 from icepack.domain.access import Scopes, covered, unlimited
 from icepack.domain.queue_ports import CacheState, TableCache, TableSummary
 from icepack.domain.table import TableId, TablePattern, select_tables
-from icepack.errors import EnvironmentFault, TableNotFound
+from icepack.errors import EnvironmentFault, InvalidTableName, TableNotFound
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,8 @@ class Listing:
 
     def find(self, text: str) -> TableId:
         """The one table that a name means; catalog and namespace may be left out where that is clear."""
+        if TablePattern.parse(text).is_glob:
+            raise InvalidTableName(f"'{text}' may mean several tables.", "Name one; put odd parts in double quotes.")
         return self.select([text])[0]
 
     def select(self, patterns: Sequence[str]) -> list[TableId]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from .service import Service, serving
+
+# The generator is no part of the package: it is imported from where it lies.
+sys.path.insert(0, str(Path(__file__).parents[3] / "docs"))
 
 
 @pytest.fixture
