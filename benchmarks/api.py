@@ -39,7 +39,8 @@ GOAL_MS = 50.0
 LEASE = timedelta(minutes=30)
 
 _FINISH = text("""
-UPDATE jobs SET state = CASE WHEN number % 100 = 1 THEN 'queued' WHEN number % 20 = 0 THEN 'failed' ELSE 'succeeded' END,
+UPDATE jobs SET state = CASE WHEN number % 100 = 1 THEN 'queued' WHEN number % 20 = 0 THEN 'failed'
+                             ELSE 'succeeded' END,
                 finished_at = CASE WHEN number % 100 = 1 THEN NULL ELSE clock_timestamp() END,
                 started_at = submitted_at, attempts = 1, worker = 'bench', catalog = 'lake',
                 namespace = 'team' || (number % 50),
@@ -190,7 +191,10 @@ def main() -> None:
         missed = []
         with serving(url) as port:
             print(f"{'GET':<34}" + "".join(f"{f'{count} clients':>20}" for count in CLIENTS) + f"{'req/s at 10':>14}")
+            wanted = sys.argv[1:]
             for name, addresses in paths(stores).items():
+                if wanted and name not in wanted:
+                    continue
                 measure(port, addresses, 2, 0.3)
                 found = {count: measure(port, addresses, count) for count in CLIENTS}
                 cells = "".join(f"{at(ms, 0.5):>11.1f} /{at(ms, 0.99):>7.1f}" for ms in found.values())

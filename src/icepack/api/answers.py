@@ -11,6 +11,8 @@ from uuid import UUID
 
 from fastapi import APIRouter
 from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError
+from pydantic_core import to_json as to_json_bytes
 from starlette.responses import JSONResponse, Response
 
 from icepack.api.problems import MEDIA_TYPE
@@ -44,8 +46,15 @@ SECURITY: list[dict[str, list[str]]] = [{"key": []}, {"session": []}]
 
 
 def send(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    body = json.dumps(document, default=_plain, separators=(",", ":"), allow_nan=False).encode()
-    return Response(body, status, headers=dict(headers or {}), media_type="application/json")
+    return Response(encoded(document), status, headers=dict(headers or {}), media_type="application/json")
+
+
+def encoded(document: Any) -> bytes:
+    try:
+        return to_json_bytes(document, fallback=_plain, inf_nan_mode="null", by_alias=True)
+    except (PydanticSerializationError, UnicodeEncodeError):
+        # Text that somebody put into a table's properties may be none; escaped, it can still be shown.
+        return json.dumps(document, default=_plain, separators=(",", ":"), allow_nan=False).encode()
 
 
 def _plain(value: Any) -> Any:

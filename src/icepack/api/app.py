@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,8 +30,9 @@ from icepack.service.maintenance import utc_now
 from icepack.wiring import App
 
 BASE = "/api/v1"
-THREADS = 10
-"""As many as there are connections to the database: more would only wait for one another."""
+THREADS = 6
+"""No more than there are connections to the database; they share one interpreter, so more would only wait for it."""
+SWITCH_SECONDS = 0.001
 STREAM_SECONDS = 3600.0
 WRONG_KEYS_PER_SECOND, WRONG_KEYS_AT_ONCE = 0.5, 20
 STATIC = Path(__file__).parent / "static"
@@ -70,6 +72,8 @@ def _lifespan(app: App, worker_state: Callable[[], str] | None) -> Any:
     @asynccontextmanager
     async def lifespan(api: FastAPI) -> AsyncIterator[None]:
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        # The loop must not wait five milliseconds for each of them to let go of the interpreter.
+        sys.setswitchinterval(SWITCH_SECONDS)
         parts = await anyio.to_thread.run_sync(lambda: build_parts(app, worker_state))
         api.state.parts = parts
         yield

@@ -26,6 +26,8 @@ class Listing:
     generation: int | None
     tables: tuple[TableSummary, ...] = ()
     """By name."""
+    texts: dict[TableId, str] = field(default_factory=dict, compare=False, repr=False)
+    """What lists show of each, as JSON, once it was shown."""
     _views: dict[Scopes, Listing] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -39,8 +41,12 @@ class Listing:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Folded, for searches."""
+        """Folded, for searches; in the order of `tables`."""
         return tuple(str(summary.table).lower() for summary in self.tables)
+
+    @cached_property
+    def names_by_score(self) -> tuple[str, ...]:
+        return tuple(str(summary.table).lower() for summary in self.by_score)
 
     def within(self, scopes: Scopes) -> Listing:
         """As much of it as the scopes cover."""
@@ -48,7 +54,7 @@ class Listing:
             return self
         if scopes not in self._views:
             mine = tuple(summary for summary in self.tables if covered(scopes, summary.table))
-            self._views[scopes] = Listing(self.generation, mine)
+            self._views[scopes] = Listing(self.generation, mine, self.texts)
         return self._views[scopes]
 
     def find(self, text: str) -> TableId:

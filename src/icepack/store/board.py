@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -35,6 +36,8 @@ from icepack.store.transaction import reading
 
 _HEAVY = ("details", "digest", "catalog", "namespace")
 _LISTED = [column for column in jobs.c if column.name not in _HEAVY]
+# Plain text: the names that columns have are of a kind of their own, which takes long to write as JSON.
+_NAMES = tuple(str(column.name) for column in _LISTED)
 _SUMMED = ("estimated_dollars", "estimated_seconds", "realised_seconds", "get_requests", "put_requests")
 _NO_PROGRESS = asdict(JobProgress())
 _DOCUMENTS = (cache_rows.c.status, cache_rows.c.health, cache_rows.c.recommendation)
@@ -50,7 +53,7 @@ class SqlBoard(Board):
         mine = within(jobs, scopes, self._engine.dialect)
         statement = select(*_LISTED).where(mine, *conditions(wanted, before)).order_by(jobs.c.number.desc())
         rows = self._rows(statement.limit(limit + 1))
-        found = tuple(job_document(row._mapping) for row in rows[:limit])
+        found = tuple(job_document(row) for row in rows[:limit])
         return JobDocuments(jobs=found, next_before=found[-1]["number"] if len(rows) > limit else None)
 
     def job_counts(self, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]:
@@ -140,15 +143,18 @@ def _sums(count: int, sums: Sequence[Any]) -> CostSum:
     return CostSum(runs=count, **named)
 
 
-def job_document(row: Mapping[Any, Any]) -> Document:
+@lru_cache(maxsize=20_000)
+def _table_document(name: str) -> Document:
+    table = TableId.parse(name)
+    return {"catalog": table.catalog, "namespace": list(table.namespace), "name": table.name}
+
+
+def job_document(row: Sequence[Any]) -> Document:
     """A job as `to_json` has it, without its details; the action is taken as it is kept."""
-    table = TableId.parse(row["table_name"])
-    document = {name: row[name] for name in row if name not in ("table_name", "parameters", "rank", "progress")}
-    return document | {
-        "table": {"catalog": table.catalog, "namespace": list(table.namespace), "name": table.name},
-        "table_name": row["table_name"],
-        "action": row["parameters"],
-        "priority": -row["rank"],
-        "progress": {**_NO_PROGRESS, **row["progress"]},
-        "version": JOB_VERSION,
-    }
+    document = dict(zip(_NAMES, row, strict=True))
+    document["action"] = document.pop("parameters")
+    document["priority"] = -document.pop("rank")
+    document["progress"] = {**_NO_PROGRESS, **document["progress"]}
+    document["table"] = _table_document(document["table_name"])
+    document["version"] = JOB_VERSION
+    return document

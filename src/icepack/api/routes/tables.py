@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
@@ -12,7 +14,7 @@ from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from icepack.api import examples
-from icepack.api.answers import Place, send
+from icepack.api.answers import Place, encoded, send
 from icepack.api.caller import Caller, Viewer
 from icepack.api.examples import listed
 from icepack.api.fleet_shapes import (
@@ -49,11 +51,14 @@ def list_tables(
     cursor: Annotated[str | None, Query(max_length=4000, description="`next_cursor` of the page before.")] = None,
 ) -> Response:
     """`total` counts all pages; a cursor stays good when tables come and go."""
-    found = _matching(caller.parts.directory.listing().within(caller.sees), sort, search, catalog)
+    listing = caller.parts.directory.listing().within(caller.sees)
+    found = _matching(listing, sort, search, catalog)
     rest = found if cursor is None else _after(found, sort, _opened(cursor))
     page = rest[:limit]
     more = _closed(page[-1]) if len(rest) > limit else None
-    return send({"tables": [listed(item) for item in page], "total": len(found), "next_cursor": more})
+    texts = ",".join(_text(listing, item) for item in page)
+    body = f'{{"tables":[{texts}],"total":{len(found)},"next_cursor":{json.dumps(more)}}}'
+    return Response(body, media_type="application/json")
 
 
 @place.get(
@@ -189,30 +194,35 @@ def _status(caller: Caller, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"table_name": str(table), "observed_at": document.status["observed_at"]}, document.status
 
 
-def _matching(listing: Listing, sort: Sort, search: str | None, catalog: str | None) -> list[TableSummary]:
-    found = list(listing.tables if sort == "name" else listing.by_score)
-    if sort == "-score":
-        found.reverse()
+def _text(listing: Listing, item: TableSummary) -> str:
+    """Made once for as long as the listing lasts."""
+    found = listing.texts.get(item.table)
+    if found is None:
+        found = listing.texts[item.table] = encoded(listed(item)).decode()
+    return found
+
+
+def _matching(listing: Listing, sort: Sort, search: str | None, catalog: str | None) -> Sequence[TableSummary]:
+    found: Sequence[TableSummary] = listing.tables if sort == "name" else listing.by_score
+    if search:
+        names, wanted = listing.names if sort == "name" else listing.names_by_score, search.lower()
+        found = [item for item, name in zip(found, names, strict=True) if wanted in name]
     if catalog is not None:
         found = [item for item in found if item.table.catalog == catalog]
-    if search:
-        wanted = {
-            item.table for item, name in zip(listing.tables, listing.names, strict=True) if search.lower() in name
-        }
-        found = [item for item in found if item.table in wanted]
-    return found
+    return found[::-1] if sort == "-score" else found
 
 
 def _place(item: TableSummary, sort: Sort) -> tuple[Any, ...]:
     return (item.table,) if sort == "name" else (item.score, item.table)
 
 
-def _after(found: list[TableSummary], sort: Sort, seen: tuple[int, TableId]) -> list[TableSummary]:
+def _after(found: Sequence[TableSummary], sort: Sort, seen: tuple[int, TableId]) -> Sequence[TableSummary]:
     score, table = seen
     last = (table,) if sort == "name" else (score, table)
     if sort == "-score":
-        return [item for item in found if _place(item, sort) < last]
-    return [item for item in found if _place(item, sort) > last]
+        upwards = found[::-1]
+        return upwards[: bisect_left(upwards, last, key=lambda item: _place(item, sort))][::-1]
+    return found[bisect_right(found, last, key=lambda item: _place(item, sort)) :]
 
 
 def _closed(item: TableSummary) -> str:
