@@ -258,7 +258,7 @@ class Client:
         raise _problem(answer)
 
     def _exchange(self, method: str, path: str, body: Any = None, **more: Any) -> httpx.Response:
-        given = {name: _given(value) if name == "params" else value for name, value in more.items()}
+        given: dict[str, Any] = {name: _given(it) if name == "params" else it for name, it in more.items()}
         try:
             return self._http.request(method, BASE + path, json=body, **given)
         except httpx.HTTPError as exc:
