@@ -30,7 +30,7 @@ def list_jobs(
     catalog: Annotated[str | None, Query(max_length=2000, description="Only of this catalog.")] = None,
     action: Annotated[ActionKind | None, Query(description="Only of this action.")] = None,
     requester: Annotated[str | None, Query(max_length=2000, description="Only those that this one asked for.")] = None,
-    limit: Limit = 50,
+    limit: Limit = 25,
     before: Annotated[int | None, Query(ge=0, lt=2**63, description="Older than this number: the page after.")] = None,
 ) -> Response:
     """Filters narrow one another; `next_before` of one page is `before` of the next."""
