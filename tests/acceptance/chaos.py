@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -24,7 +25,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import IntegerType, LongType, NestedField, StringType
 
 from icepack.config.folders import LAKE, EmbeddedLake
-from icepack.domain.actions import Action, Compact
+from icepack.domain.actions import Action, Compact, RewriteEngine
 from icepack.domain.job import Job, JobEventKind, JobRequest, JobState
 from icepack.domain.run import RunState
 from icepack.domain.table import TableId
@@ -35,6 +36,8 @@ PARTITIONS = 5
 FILES_PER_PARTITION = 3
 LEASE_SECONDS = 6
 REWRITE = Compact(rewrite_all=True, options={"max-concurrent-file-group-rewrites": "1"})
+BY_SPARK = replace(REWRITE, engine=RewriteEngine.SPARK)
+"""Here the JVM commits, be Python alive or not; natively it is Python that says so."""
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "part", IntegerType()), NestedField(3, "v", StringType())
 )

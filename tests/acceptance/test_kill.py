@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from contract.postgres import PostgresServer
+from icepack.domain.actions import Compact
 from icepack.domain.job import Job, JobState
 
-from .chaos import LEASE_SECONDS, Chaos, WorkerProcess
+from .chaos import BY_SPARK, LEASE_SECONDS, REWRITE, Chaos, WorkerProcess
 
 KILLED = -signal.SIGKILL
 HANDED_BACK = 75
@@ -55,8 +56,8 @@ def test_jobs_survive_their_workers(chaos: Chaos) -> None:
     assert chaos.rewrites(torn.table, torn.id) == []
     assert chaos.rewrites(done.table, done.id) == ["1"], "committed, and nobody was told"
 
-    orphaned, orphaned_worker = _submit_and_start(chaos, "orphaned", "jvm_lives_on")
-    frozen, zombie = _submit_and_start(chaos, "frozen", "frozen_with_jvm")
+    orphaned, orphaned_worker = _submit_and_start(chaos, "orphaned", "jvm_lives_on", action=BY_SPARK)
+    frozen, zombie = _submit_and_start(chaos, "frozen", "frozen_with_jvm", action=BY_SPARK)
     assert orphaned_worker.wait() == KILLED
     chaos.until(lambda: zombie.is_frozen, "freezing")
     chaos.until(lambda: chaos.rewrites(orphaned.table, orphaned.id) == ["1"], "the commit of the JVM on its own")
@@ -76,9 +77,11 @@ def test_jobs_survive_their_workers(chaos: Chaos) -> None:
     assert chaos.state(claimed) is JobState.SUCCEEDED
 
 
-def _submit_and_start(chaos: Chaos, name: str, point: str, priority: int = 0) -> tuple[Job, WorkerProcess]:
+def _submit_and_start(
+    chaos: Chaos, name: str, point: str, *, priority: int = 0, action: Compact = REWRITE
+) -> tuple[Job, WorkerProcess]:
     """Once it is claimed, the next worker gets another one."""
-    job = chaos.submit(chaos.table(name), priority=priority)
+    job = chaos.submit(chaos.table(name), action, priority=priority)
     worker = chaos.start(point)
     chaos.until(lambda: chaos.state(job) is not JobState.QUEUED, "claiming")
     return job, worker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from icepack.kernel.project import with_ids
-from icepack.kernel.schema import field_id, leaves
+from icepack.kernel.schema import field_id, is_list, leaves
 from icepack.kernel.splice import COLUMNS, ROW_GROUPS
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import Task, Writing
@@ -51,11 +51,14 @@ class Encodings:
         self._codec: str | None = None
         self._page_rows = task.writing.page_rows
         for item in _spread(task.inputs):
-            self._look(pq.ParquetFile(storage.open(item.path, item.bytes)), _tail(storage, item), task)
+            opened = storage.open(item.path, item.bytes)
+            footer = _footer(opened, item.bytes)
+            self._look(pq.ParquetFile(opened), footer, task)
         self.base = write_options(task.writing, self._codec)
 
-    def options(self, column: pa.ChunkedArray) -> dict[str, Any]:
-        return {**self.base, "use_dictionary": pays_in_dictionary(column, self._page_rows)}
+    def options(self, field: pa.Field, column: pa.ChunkedArray) -> dict[str, Any]:
+        paths = dictionary_leaves(field, column, self._page_rows)
+        return {**self.base, "use_dictionary": paths or False}
 
     @property
     def dictionary_names(self) -> list[str]:
@@ -87,21 +90,38 @@ class Encodings:
         self._widths[number] = max(self._widths.get(number, 0.0), stored, float(_width(field.type)))
 
 
-def pays_in_dictionary(column: pa.ChunkedArray, page_rows: int) -> bool:
-    """Whether the first page is smaller with a dictionary than without, as Spark's writer asks after that page.
+def dictionary_leaves(field: pa.Field, column: pa.ChunkedArray, page_rows: int) -> list[str]:
+    """The Parquet columns of a field that get a dictionary: those whose first page is smaller with one.
 
-    Of nested columns it is not asked: a dictionary that does not pay is given up when it grows too large.
+    Spark's writer asks the same after each column's first page.
     """
-    if pa.types.is_nested(column.type):
-        return True
-    page = column.slice(0, page_rows).drop_null()
-    values = _plain(page)
+    page = column.slice(0, page_rows)
+    first = page.combine_chunks() if page.num_chunks != 1 else page.chunk(0)
+    return [path for path, values in _leaves(field.name, first) if _pays(values)]
+
+
+def _leaves(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for child, values in zip(kind, array.flatten(), strict=True):
+            yield from _leaves(f"{path}.{child.name}", values)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", array.keys)
+        yield from _leaves(f"{path}.key_value.value", array.items)
+    elif is_list(kind):
+        yield from _leaves(f"{path}.list.element", array.flatten())
+    else:
+        yield path, array
+
+
+def _pays(page: pa.Array) -> bool:
+    values = _plain(page.drop_null())
     distinct = values.unique()
     index_bits = max(len(distinct) - 1, 1).bit_length()
-    return _stored_bytes(distinct) + len(page) * index_bits // 8 < _stored_bytes(values)
+    return _stored_bytes(distinct) + len(values) * index_bits // 8 < _stored_bytes(values)
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _plain(column: pa.Array) -> pa.Array:
     kind = column.type
     if pa.types.is_dictionary(kind):
         return column.cast(kind.value_type)
@@ -145,6 +165,6 @@ def _spread(inputs: Sequence[Any]) -> list[Any]:
     return [inputs[position] for position in sorted(chosen)][:SAMPLES]
 
 
-def _tail(storage: Storage, item: Any) -> Struct:
-    length = int.from_bytes(storage.read(item.path, item.bytes - 8, 8)[:4], "little")
-    return Reader(storage.read(item.path, item.bytes - 8 - length, length)).struct()
+def _footer(file: Any, size: int) -> Struct:
+    length = int.from_bytes(file.read_at(8, size - 8)[:4], "little")
+    return Reader(file.read_at(length, size - 8 - length)).struct()

@@ -125,7 +125,7 @@ class _Rewrite:
                 splicer.add(encoded)
 
     def _encode(self, field: pa.Field, column: pa.ChunkedArray) -> Encoded:
-        options = self._encodings.options(column)
+        options = self._encodings.options(field, column)
         if not options["use_dictionary"] and pa.types.is_dictionary(column.type):
             column = column.cast(field.type)
         return encode(column, pa.schema([field]), options)

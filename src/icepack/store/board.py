@@ -35,7 +35,7 @@ from icepack.store.text import storable
 from icepack.store.transaction import reading
 
 _HEAVY = ("details", "digest", "catalog", "namespace")
-_LISTED = [column for column in jobs.c if column.name not in _HEAVY]
+_LISTED = [column for column in jobs.c if column.name not in {*_HEAVY, "counted"}]
 # Plain text: the names that columns have are of a kind of their own, which takes long to write as JSON.
 _NAMES = tuple(str(column.name) for column in _LISTED)
 _SUMMED = ("estimated_dollars", "estimated_seconds", "realised_seconds", "get_requests", "put_requests")

@@ -39,7 +39,9 @@ Captured = pytest.CaptureFixture[str]
 
 
 def _lines(capsys: Captured) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    """Of this file's own logger: threads of other tests may have something to say as well."""
+    said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    return [line for line in said if line["logger"] == log.name]
 
 
 def test_a_line_says_what_it_is_about(capsys: Captured) -> None:
