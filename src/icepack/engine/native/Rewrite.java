@@ -6,7 +6,9 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
@@ -22,15 +24,22 @@ import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.Metrics;
 import org.apache.iceberg.MetricsConfig;
+import org.apache.iceberg.MetricsModes;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.RewriteFiles;
 import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableScan;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.expressions.Literal;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.CloseableIterator;
 import org.apache.iceberg.parquet.ParquetUtil;
+import org.apache.iceberg.types.Conversions;
+import org.apache.iceberg.types.Type;
+import org.apache.iceberg.util.BinaryUtil;
 import org.apache.iceberg.util.ContentFileUtil;
+import org.apache.iceberg.util.UnicodeUtil;
 
 public class Rewrite {
   private final ObjectMapper json = new ObjectMapper();
@@ -209,7 +218,7 @@ public class Rewrite {
     }
   }
 
-  private DataFile dataFile(JsonNode made, MetricsConfig config) {
+  private DataFile dataFile(JsonNode made, MetricsConfig config) throws Exception {
     DataFile like = (DataFile) ((FileScanTask) tasks.get(made.get("like").asText())).file();
     PartitionSpec spec = (PartitionSpec) table.specs().get(new Integer(like.specId()));
     DataFiles.Builder builder = DataFiles.builder(spec);
@@ -233,7 +242,7 @@ public class Rewrite {
   }
 
   /** A footer does not say how many values are not numbers; the kernel has counted them. */
-  private Metrics metrics(JsonNode made, MetricsConfig config) {
+  private Metrics metrics(JsonNode made, MetricsConfig config) throws Exception {
     Metrics read = ParquetUtil.fileMetrics(table.io().newInputFile(made.get("path").asText()), config);
     Map nans = new HashMap();
     Iterator each = made.get("nan_counts").fields();
@@ -244,13 +253,47 @@ public class Rewrite {
         nans.put(id, new Long(((JsonNode) entry.getValue()).asLong()));
       }
     }
+    Map lower = read.lowerBounds() == null ? new HashMap() : new HashMap(read.lowerBounds());
+    Map upper = read.upperBounds() == null ? new HashMap() : new HashMap(read.upperBounds());
+    Iterator exact = made.get("bounds").fields();
+    while (exact.hasNext()) {
+      Map.Entry entry = (Map.Entry) exact.next();
+      JsonNode pair = (JsonNode) entry.getValue();
+      Integer id = new Integer((String) entry.getKey());
+      put(lower, id, bound(id, Base64.getDecoder().decode(((JsonNode) pair.get(0)).asText()), config, false));
+      put(upper, id, bound(id, Base64.getDecoder().decode(((JsonNode) pair.get(1)).asText()), config, true));
+    }
     return new Metrics(
-        read.recordCount(),
-        read.columnSizes(),
-        read.valueCounts(),
-        read.nullValueCounts(),
-        nans,
-        read.lowerBounds(),
-        read.upperBounds());
+        read.recordCount(), read.columnSizes(), read.valueCounts(), read.nullValueCounts(), nans, lower, upper);
+  }
+
+  private static void put(Map bounds, Integer id, ByteBuffer bound) {
+    if (bound == null) {
+      bounds.remove(id);
+    } else {
+      bounds.put(id, bound);
+    }
+  }
+
+  /** As much of a value as the column's metrics keep; none where they keep none, or where no upper bound is that short. */
+  private ByteBuffer bound(Integer id, byte[] value, MetricsConfig config, boolean isUpper) throws Exception {
+    MetricsModes.MetricsMode mode = config.columnMode(table.schema().findColumnName(id.intValue()));
+    Type type = table.schema().findType(id.intValue());
+    if (!(mode instanceof MetricsModes.Full) && !(mode instanceof MetricsModes.Truncate)) {
+      return null;
+    }
+    if (mode instanceof MetricsModes.Full || type.typeId() == Type.TypeID.FLOAT || type.typeId() == Type.TypeID.DOUBLE) {
+      return ByteBuffer.wrap(value);
+    }
+    int length = ((MetricsModes.Truncate) mode).length();
+    Literal cut;
+    if (type.typeId() == Type.TypeID.STRING) {
+      Literal whole = Expressions.lit(new String(value, "UTF-8"));
+      cut = isUpper ? UnicodeUtil.truncateStringMax(whole, length) : UnicodeUtil.truncateStringMin(whole, length);
+    } else {
+      Literal whole = Expressions.lit(ByteBuffer.wrap(value));
+      cut = isUpper ? BinaryUtil.truncateBinaryMax(whole, length) : BinaryUtil.truncateBinaryMin(whole, length);
+    }
+    return cut == null ? null : Conversions.toByteBuffer(type, cut.value());
   }
 }
