@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LAKE ?= demo-lake
 WORKERS ?= 2
+SOAK_SECONDS ?= 1800
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check format lock bench soak clean
@@ -55,8 +56,9 @@ bench: $(STAMP) ## measure planning, inspection, the queue and health sync
 	@$(BIN)/python -m benchmarks.job_queue
 	@$(BIN)/python benchmarks/health_sync.py
 
-soak: $(STAMP) ## what takes longer than a test may: fifty kills and more
-	@ICEPACK_SOAK=1 $(BIN)/python -m pytest tests/acceptance/test_kill.py
+soak: $(STAMP) ## what takes longer than a test may: fifty kills, random tables, racing writers (SOAK_SECONDS=…)
+	@ICEPACK_SOAK=1 ICEPACK_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest tests/acceptance/test_kill.py \
+	  tests/integration/test_native_differential.py tests/integration/test_native_races.py
 
 clean: ## remove what the targets made, except downloaded jars
 	rm -rf $(VENV) $(LAKE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
