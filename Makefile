@@ -7,12 +7,13 @@ STAMP := $(VENV)/.installed
 LAKE ?= demo-lake
 WORKERS ?= 2
 SOAK_SECONDS ?= 1800
+SCALE ?= full
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lock bench soak clean
+.PHONY: help setup demo test check format lock bench bench-compaction soak clean
 
 help: ## list the targets
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
 setup: $(STAMP) ## make the virtual environment, install the locked dependencies, fetch the jars
 
@@ -51,10 +52,14 @@ format: $(STAMP) ## put the code in order
 lock: ## resolve the dependencies again (needs $(BIN)/uv)
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev pyproject.toml -o requirements.lock
 
-bench: $(STAMP) ## measure planning, inspection, the queue and health sync
+bench: $(STAMP) ## measure planning, inspection, the queue, the API and health sync
 	@$(BIN)/python benchmarks/planning.py
 	@$(BIN)/python -m benchmarks.job_queue
+	@$(BIN)/python -m benchmarks.api
 	@$(BIN)/python benchmarks/health_sync.py
+
+bench-compaction: $(STAMP) ## measure compaction against Spark's procedure (SCALE=small: five minutes)
+	@$(BIN)/python -m benchmarks.compaction --scale $(SCALE)
 
 soak: $(STAMP) ## what takes longer than a test may: fifty kills, random tables, racing writers (SOAK_SECONDS=…)
 	@ICEPACK_SOAK=1 ICEPACK_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest tests/acceptance/test_kill.py \

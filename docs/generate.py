@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from generator import cli, configuration, exit_codes, health, metrics, policy, shapes
+from generator import api, cli, configuration, exit_codes, health, metrics, policy, shapes
 
 DOCS = Path(__file__).parent
 
 PAGES = {
+    "reference/api.md": api.page,
     "reference/cli.md": cli.page,
     "reference/configuration.md": configuration.page,
     "reference/policy.md": policy.page,

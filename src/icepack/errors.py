@@ -10,16 +10,26 @@ IcepackError
 │   ├── InvalidOption        an action's option that does not exist or does not fit
 │   ├── JobNotFound          no job has the id (domain.job)
 │   ├── JobStateConflict     the job's state allows no such move (domain.job)
-│   └── IdempotencyKeyReused  the key belongs to another request (domain.job)
+│   ├── IdempotencyKeyReused  the key belongs to another request (domain.job)
+│   ├── KeyNotFound          no valid API key has the name (domain.access_ports)
+│   └── KeyExists            a valid API key has the name already (domain.access_ports)
 ├── EnvironmentFault         Java, jars, Spark or a server is missing
 ├── CatalogFault             a catalog or its storage did not answer
 ├── Refused                  a guard rail said no; nothing was touched
 │   ├── TableLocked          another holds the table (domain.queue_ports)
-│   └── RefreshUnderWay      another refreshes the table cache (domain.queue_ports)
+│   ├── RefreshUnderWay      another refreshes the table cache (domain.queue_ports)
+│   ├── CostLimitExceeded    an order's estimate is over what it may cost (service.intake)
+│   ├── VersionConflict      another has changed it meanwhile (domain.access_ports)
+│   ├── Unauthenticated      a request without a valid key, token or session (api.refusals)
+│   ├── Forbidden            a request whose role is not enough (api.refusals)
+│   ├── TooManyRequests      a caller who asks too often (api.refusals)
+│   └── NotAllowed           a request that no honest client makes (api.refusals)
 ├── ClaimLost                the job has gone to another worker (domain.job)
 ├── LockLost                 the table's lock has gone to another (domain.queue_ports)
 ├── RefreshFailed            the table cache could not be refreshed and keeps its age (service.health_sync)
 ├── RefreshLost              a refresh of the table cache was given up (domain.queue_ports)
+├── ApiProblem               the API said no to the client (client)
+├── JobTimeout               a job has not ended while the client waited (client)
 ├── CommitConflict           another writer won; replan and try again
 ├── CommitStateUnknown       the catalog did not say whether the commit landed
 ├── EngineFault              the engine failed for any other reason

@@ -18,6 +18,8 @@ from icepack.catalog.manifests import FileManifestCache, ManifestCache, Manifest
 from icepack.config import (
     CompactionConfig,
     LoadedConfig,
+    added_rules,
+    added_schedules,
     base_policy,
     catalog_properties,
     cost_model,
@@ -37,13 +39,18 @@ from icepack.engine.session import SessionSettings, SparkSessions
 from icepack.engine.spark_actions import SparkSessionEngine
 from icepack.engine.spark_conf import jar_purposes, session_conf, spark_catalog_name
 from icepack.errors import redact
+from icepack.metrics import exposition
 from icepack.service.candidates import OrchestratorTerms, Weighing
 from icepack.service.census import Census
 from icepack.service.desk import Desk, WorkTerms
+from icepack.service.directory import Directory
 from icepack.service.health_sync import HealthSync, SyncTerms
+from icepack.service.intake import Intake
+from icepack.service.live import POLICIES, SCHEDULES, LiveRules, Rebuilt
 from icepack.service.locking import LockingRunner, cli_owner
 from icepack.service.maintenance import MaintenanceRunner, RetryPolicy, RunTools, utc_now
 from icepack.service.orchestrator import Orchestrator
+from icepack.service.overview import Figures
 from icepack.service.patience import PatientHistory
 from icepack.service.pricing import Pricing
 from icepack.service.schedule_log import ScheduleLog
@@ -176,7 +183,11 @@ class App:
 
     @cached_property
     def policies(self) -> PolicyBook:
-        return PolicyBook(base=base_policy(self.loaded.config), rules=policy_rules(self.loaded.config))
+        """The configuration's, and what was set through the API since."""
+        rules = LiveRules(
+            policy_rules(self.loaded.config), lambda: added_rules(self.stores.overrides.read(POLICIES).entries)
+        )
+        return PolicyBook(base=base_policy(self.loaded.config), rules=rules)
 
     @cached_property
     def service(self) -> CompactionService:
@@ -219,10 +230,21 @@ class App:
             self.discovery, lambda: list(self.stores.cache.locations()), named=named_tables(self.loaded.config)
         )
 
-    @cached_property
+    @property
     def scheduler(self) -> Scheduler:
+        """Another one when policies or schedules were changed through the API."""
+        return self._schedulers.current()
+
+    @cached_property
+    def _schedulers(self) -> Rebuilt[Scheduler]:
+        overrides = self.stores.overrides
+        return Rebuilt(
+            lambda: (overrides.read(POLICIES).version, overrides.read(SCHEDULES).version), self._build_scheduler
+        )
+
+    def _build_scheduler(self) -> Scheduler:
         return Scheduler(
-            timetable=timetable(self.loaded.config),
+            timetable=timetable(self.loaded.config, added_schedules(self.stores.overrides.read(SCHEDULES).entries)),
             advisor=self.service,
             tables=self.census.tables,
             windows=lambda table: self.policies.policy_for(table, {}).windows,
@@ -245,6 +267,30 @@ class App:
             terms=terms,
             clock=self.jobs.now,
         )
+
+    @cached_property
+    def directory(self) -> Directory:
+        return Directory(self.stores.cache)
+
+    @cached_property
+    def intake(self) -> Intake:
+        return Intake(
+            cache=self.stores.cache,
+            jobs=self.jobs,
+            board=self.stores.board,
+            policies=self.policies,
+            model=cost_model(self.loaded.config),
+            max_attempts=self.loaded.config.worker.max_attempts,
+            clock=utc_now,
+        )
+
+    @cached_property
+    def fleet_figures(self) -> Figures:
+        return Figures(self.directory, self.stores.board, cost_model(self.loaded.config), utc_now)
+
+    def exposition(self) -> tuple[bytes, str]:
+        """The metrics in Prometheus' text form, and its content type."""
+        return exposition(self.figures)
 
     @cached_property
     def health_sync(self) -> HealthSync:

@@ -55,9 +55,8 @@ def test_what_was_asked_for_comes_back(queue: Queue, action: Action) -> None:
     job = queue.jobs.get(made.job.id)
     assert made.outcome is Submitted.CREATED
     assert job == made.job
-    assert {name: getattr(job, name) for name in asked.__dataclass_fields__} == {
-        name: getattr(asked, name) for name in asked.__dataclass_fields__
-    }
+    kept = set(asked.__dataclass_fields__) - {"fingerprint"}
+    assert {name: getattr(job, name) for name in kept} == {name: getattr(asked, name) for name in kept}
     assert (job.state, job.attempts, job.submitted_at) == (JobState.QUEUED, 0, DAWN)
     assert job.waits_until == asked.not_before
 

@@ -18,7 +18,7 @@ from icepack.wiring import App, build_app, cleaner
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-SERVICES = frozenset({"worker", "scheduler", "orchestrate", "health-sync", "metrics"})
+SERVICES = frozenset({"api", "up", "worker", "scheduler", "orchestrate", "health-sync", "metrics"})
 """Commands that may run unwatched and for ever."""
 
 

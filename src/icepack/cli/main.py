@@ -22,6 +22,9 @@ COMMANDS = {
     "maintain": ("icepack.cli.act:maintain", "Do everything that is recommended."),
     "history": ("icepack.cli.look:history", "Show what was done, what it gained and cost."),
     "jobs": ("icepack.cli.jobs:jobs", "List, show, submit, cancel or retry queued work."),
+    "up": ("icepack.cli.up:up", "Serve everything on one machine."),
+    "api": ("icepack.cli.up:api", "Serve the API alone."),
+    "keys": ("icepack.cli.keys:keys", "Make, list or revoke keys for the API."),
     "worker": ("icepack.cli.serve:worker", "Run queued jobs."),
     "scheduler": ("icepack.cli.operate:scheduler", "Submit jobs by their schedules."),
     "schedule": ("icepack.cli.operate:schedule", "Say what runs next, and when."),
@@ -119,3 +122,7 @@ def _complain(sentence: str, code: int, exc: Exception, verbose: bool) -> int:
         traceback.print_exception(exc)
     click.echo(f"icepack: {sentence}", err=True)
     return code
+
+
+if __name__ == "__main__":
+    main()

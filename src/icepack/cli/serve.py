@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -29,8 +30,9 @@ _CODES = {WorkEnd.FAILED: 1, WorkEnd.RETURNED: HANDED_BACK, WorkEnd.LOST: HANDED
 
 @click.command()
 @click.option("--loop", is_flag=True, help="Go on with the next job, and reap what dead workers left.")
+@click.option("--attached", is_flag=True, help="Stop when standard input ends: with the process that started it.")
 @click.pass_context
-def worker(ctx: click.Context, loop: bool) -> int:
+def worker(ctx: click.Context, loop: bool, attached: bool) -> int:
     """Run one queued job and exit, or with --loop one after the other.
 
     SIGTERM and Ctrl-C stop it cleanly: the running job is handed back unless it has committed already. A second one
@@ -38,9 +40,21 @@ def worker(ctx: click.Context, loop: bool) -> int:
     """
     with application(ctx) as app:
         logging.getLogger("icepack").setLevel(logging.INFO)
+        if attached:
+            _stop_with_input(app.worker.stop)
         with told_to_stop(app.worker.stop) as received:
             end = app.worker.work_on() if loop else app.worker.work_once()
         return exit_code(end, loop=loop, interrupted=signal.SIGINT in received)
+
+
+def _stop_with_input(stop: Callable[[], None]) -> None:
+    """A parent that is killed closes our input by dying; it can tell us no other way."""
+
+    def wait() -> None:
+        sys.stdin.buffer.read()
+        stop()
+
+    Thread(target=wait, name="icepack-input", daemon=True).start()
 
 
 def exit_code(end: WorkEnd, *, loop: bool, interrupted: bool) -> int:

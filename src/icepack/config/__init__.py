@@ -1,6 +1,8 @@
 """Configuration: read once, checked at once, handed down as plain values."""
 
 from icepack.config.derive import (
+    added_rules,
+    added_schedules,
     base_policy,
     catalog_properties,
     cost_model,
@@ -20,6 +22,8 @@ __all__ = [
     "CompactionConfig",
     "EmbeddedLake",
     "LoadedConfig",
+    "added_rules",
+    "added_schedules",
     "base_policy",
     "catalog_properties",
     "cost_model",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
+from typing import Any
 from zoneinfo import ZoneInfo
 
-from icepack.config.policy_block import TableEntry
+from icepack.config.policy_block import PolicyEntry, TableEntry
 from icepack.config.sections import StorageSettings
 from icepack.config.settings import DEFAULT_CATALOG, CompactionConfig
 from icepack.domain.actions import ActionKind, Strategy
@@ -66,16 +68,29 @@ _COMPACTION_PARAMETERS = {
 """What a scheduled compaction takes from its entry, word for word."""
 
 
-def timetable(config: CompactionConfig) -> Timetable:
+def timetable(config: CompactionConfig, added: Sequence[ScheduleEntry] = ()) -> Timetable:
     """Every schedule; an entry without one of its own only adds to the policy."""
     scheduler = config.scheduler
+    configured = [_schedule_entry(table, table.schedule) for table in config.tables if table.schedule]
     return Timetable(
-        entries=tuple(_schedule_entry(table, table.schedule) for table in config.tables if table.schedule),
+        entries=(*configured, *added),
         default_line=scheduler.default_schedule,
         zone=scheduler_zone(config),
         jitter=scheduler.jitter,
         catch_up=scheduler.catch_up,
     )
+
+
+def added_rules(entries: Iterable[Mapping[str, Any]]) -> tuple[PolicyRule, ...]:
+    """Rules that were set through the API, in the words of `policies`."""
+    read = [PolicyEntry.model_validate(dict(entry)) for entry in entries]
+    return tuple(PolicyRule(TablePattern.parse(entry.match), entry.values()) for entry in read)
+
+
+def added_schedules(entries: Iterable[Mapping[str, Any]]) -> tuple[ScheduleEntry, ...]:
+    """Schedules that were set through the API, in the words of `tables`."""
+    read = [TableEntry.model_validate(dict(entry)) for entry in entries]
+    return tuple(_schedule_entry(table, table.schedule) for table in read if table.schedule)
 
 
 def scheduler_zone(config: CompactionConfig) -> tzinfo:

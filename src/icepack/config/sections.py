@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from icepack.config.types import CronLine, Duration, Properties, Section, Size, ZoneName
+from icepack.config.types import (
+    CronLine,
+    Duration,
+    Listed,
+    Properties,
+    ScopeText,
+    Section,
+    Size,
+    ZoneName,
+    does_not_fit,
+)
+from icepack.domain.access import Role
 from icepack.domain.job import DEFAULT_MAX_ATTEMPTS
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.policy import Policy
@@ -22,10 +33,57 @@ Price = Annotated[float, Field(ge=0)]
 
 
 class ServerSettings(Section):
-    """Where the API listens."""
+    """Where the API listens, and how much it takes."""
 
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=1, le=65535)
+    allowed_hosts: Annotated[tuple[str, ...], Listed] = ()
+    trusted_proxies: Annotated[tuple[str, ...], Listed] = ()
+    secure_cookies: bool | None = None
+    """None is: unless it listens on loopback only."""
+    max_body: SomeBytes = 1024 * 1024
+    requests_per_second: float = Field(default=100.0, ge=0)
+    """By each caller; 0 is as many as they like."""
+
+
+class OidcGrant(Section):
+    """What the bearers of one value of the roles claim may do."""
+
+    value: str
+    role: Role
+    scopes: Annotated[tuple[ScopeText, ...], Listed] = ("*",)
+
+
+class OidcSettings(Section):
+    """Bearer tokens of an OpenID Connect issuer."""
+
+    issuer: str | None = None
+    audience: str | None = None
+    jwks_url: str | None = None
+    """None asks the issuer's discovery document."""
+    algorithms: Annotated[tuple[str, ...], Listed] = ("RS256", "ES256")
+    name_claim: str = "sub"
+    roles_claim: str = "roles"
+    grants: list[OidcGrant] = Field(default=[])
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        if self.issuer and not self.audience:
+            raise does_not_fit("an issuer needs an audience, or tokens for others would be taken")
+        return self
+
+
+class AuthSettings(Section):
+    """Who may use the API."""
+
+    enabled: bool = False
+    """Turned on by an OIDC issuer too."""
+    session_lifetime: Duration = Field(default=timedelta(hours=12), gt=timedelta(0))
+    oidc: OidcSettings = OidcSettings()
+
+    @property
+    def is_on(self) -> bool:
+        return self.enabled or self.oidc.issuer is not None
 
 
 class StorageSettings(Section):

@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from icepack.config.document import KeyPath
 from icepack.config.policy_block import PolicyBlock, PolicyEntry, TableEntry
 from icepack.config.sections import (
+    AuthSettings,
     CompactionSettings,
     CostSettings,
     HealthSyncSettings,
@@ -43,6 +44,7 @@ class CompactionConfig(BaseSettings):
     )
 
     server: ServerSettings = ServerSettings()
+    auth: AuthSettings = AuthSettings()
     catalog: Properties = {}
     """The catalog named `default`."""
     catalogs: dict[str, Properties] = {}

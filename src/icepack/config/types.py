@@ -11,6 +11,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, PlainSerializer, model_validator
 from pydantic_core import PydanticCustomError
 
+from icepack.domain.access import Scope
 from icepack.domain.expression import parse_filter
 from icepack.domain.table import TablePattern
 from icepack.domain.units import parse_duration, parse_size
@@ -85,6 +86,14 @@ def _pattern(text: str) -> str:
     return text
 
 
+def _scope(text: str) -> str:
+    try:
+        Scope.parse(text)
+    except IcepackError as exc:
+        raise expects("a scope such as catalog.namespace or lake.sales*") from exc
+    return text
+
+
 def _filter(text: str | None) -> str | None:
     try:
         if text is not None:
@@ -137,6 +146,7 @@ Duration = Annotated[
     PlainSerializer(duration_text, when_used="json"),
 ]
 CronLine = Annotated[str, AfterValidator(_parsed(_cron_line, "a cron line such as 0 */6 * * *"))]
+ScopeText = Annotated[str, AfterValidator(_scope)]
 PatternText = Annotated[str, AfterValidator(_pattern)]
 FilterText = Annotated[str | None, AfterValidator(_filter), BeforeValidator(_nullable)]
 WindowTexts = Annotated[tuple[str, ...], BeforeValidator(_separated)]

@@ -60,8 +60,11 @@ class JobRequest:
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     requester: str = ""
     idempotency_key: str | None = None
+    fingerprint: str = ""
+    """Of what the caller asked for; with it, a key that is used again means the same whatever was made of it since."""
     trace_context: str = ""
     retry_of: UUID | None = None
+    estimated_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if abs(self.priority) > MAX_PRIORITY:
@@ -133,6 +136,8 @@ class Job:
     details: Mapping[str, Any] | None = None
     retry_of: UUID | None = None
     collapsed_into: UUID | None = None
+    estimated_seconds: float | None = None
+    """How long a run should take; null where nobody has worked it out."""
     version: int = JOB_VERSION
 
     @property

@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
-from icepack.domain.health import HealthReport
+from icepack.domain.actions import ActionKind
+from icepack.domain.health import HealthReport, IssueCode, Severity
 from icepack.domain.job import (
     Claim,
     Job,
@@ -21,6 +22,7 @@ from icepack.domain.job import (
     JobState,
     Submission,
 )
+from icepack.domain.policy import PROPERTY_PREFIX
 from icepack.domain.recommendation import Recommendation
 from icepack.domain.run import Totals
 from icepack.domain.status import TableStatus
@@ -155,6 +157,38 @@ class CachedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TableBrief:
+    """What a list of tables shows of their documents."""
+
+    issues: tuple[IssueCode, ...] = ()
+    severity: Severity | None = None
+    """That of the worst issue."""
+    actions: tuple[ActionKind, ...] = ()
+    """What is recommended, in order."""
+    estimated_dollars: float = 0.0
+    """An estimate: what all of that should cost."""
+    partitions: int = 0
+    last_compaction_at: datetime | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """The table's own settings for icepack."""
+
+
+def brief_of(cached: CachedTable) -> TableBrief:
+    actions = cached.recommendation.actions if cached.recommendation else ()
+    severities = {issue.severity for issue in cached.health.issues}
+    properties = cached.status.properties
+    return TableBrief(
+        issues=tuple(issue.code for issue in cached.health.issues),
+        severity=next((severity for severity in reversed(Severity) if severity in severities), None),
+        actions=tuple(recommended.kind for recommended in actions),
+        estimated_dollars=sum(recommended.cost.dollars for recommended in actions),
+        partitions=len(cached.status.partitions),
+        last_compaction_at=cached.status.last_compaction_at,
+        properties={key: value for key, value in properties.items() if key.startswith(PROPERTY_PREFIX)},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableSummary:
     """A cached table without its documents."""
 
@@ -163,6 +197,7 @@ class TableSummary:
     inspected_at: datetime
     score: int
     totals: Totals
+    brief: TableBrief = TableBrief()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

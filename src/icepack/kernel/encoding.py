@@ -1,4 +1,4 @@
-"""How the output's columns are encoded: as the inputs' are, since that is what was found to suit them."""
+"""How the output's columns are encoded: by the rule that Spark's Parquet writer follows, so that it is no larger."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from icepack.kernel.project import with_ids
@@ -20,18 +21,18 @@ DEFAULT_BYTES_PER_ROW = 16.0
 _META, _ENCODINGS_USED, _ENCODING, _PAGE_TYPE = 3, 13, 2, 1
 _DICTIONARY_ENCODINGS = (2, 8)
 _DATA_PAGES = (0, 3)
-_LEVELS = {"zstd": 3, "gzip": 6}
+_LEVELS = {"zstd": 3, "gzip": 6, "snappy": None, "uncompressed": None}
+"""The codecs that are written, and the levels that Spark's writer has for them."""
 """The other codecs have none, and a level that is asked of them is ignored."""
 
 
-def write_options(writing: Writing) -> dict[str, Any]:
-    """What PyArrow is told for every column alike."""
-    level = _LEVELS.get(writing.codec)
-    if level is not None and writing.level is not None:
-        level = writing.level
+def write_options(writing: Writing, found: str | None = None) -> dict[str, Any]:
+    """What PyArrow is told for every column alike; `found` is the codec that the inputs have."""
+    codec = writing.codec or (found if found in _LEVELS else "zstd")
+    usual = _LEVELS[codec]
     return {
-        "compression": "none" if writing.codec == "uncompressed" else writing.codec,
-        "compression_level": level,
+        "compression": "none" if codec == "uncompressed" else codec,
+        "compression_level": usual if usual is None or writing.level is None else writing.level,
         "data_page_size": writing.page_bytes,
         "max_rows_per_page": writing.page_rows,
         "dictionary_pagesize_limit": writing.dictionary_bytes,
@@ -45,15 +46,16 @@ class Encodings:
     """What a few of the inputs tell about the columns; nothing here can make the output wrong, only larger."""
 
     def __init__(self, task: Task, storage: Storage, schema: pa.Schema) -> None:
-        self._plain: set[int] = set()
         self._widths: dict[int, float] = {}
         self._dictionary_names: set[str] = set()
-        self._base = write_options(task.writing)
+        self._codec: str | None = None
+        self._page_rows = task.writing.page_rows
         for item in _spread(task.inputs):
             self._look(pq.ParquetFile(storage.open(item.path, item.bytes)), _tail(storage, item), task)
+        self.base = write_options(task.writing, self._codec)
 
-    def options(self, field: pa.Field) -> dict[str, Any]:
-        return {**self._base, "use_dictionary": field_id(field) not in self._plain}
+    def options(self, column: pa.ChunkedArray) -> dict[str, Any]:
+        return {**self.base, "use_dictionary": pays_in_dictionary(column, self._page_rows)}
 
     @property
     def dictionary_names(self) -> list[str]:
@@ -65,6 +67,8 @@ class Encodings:
 
     def _look(self, file: pq.ParquetFile, footer: Struct, task: Task) -> None:
         first = 0
+        if self._codec is None and file.num_row_groups:
+            self._codec = file.metadata.row_group(0).column(0).compression.lower()
         groups = footer[ROW_GROUPS][1][1] if ROW_GROUPS in footer else []
         for field in with_ids(file.schema_arrow, task.name_mapping):
             size = leaves(field.type)
@@ -77,12 +81,45 @@ class Encodings:
             return
         chunks = [group[COLUMNS][1][1][leaf][_META][1] for group in groups for leaf in numbers]
         in_dictionary = all(is_in_dictionary(chunk) for chunk in chunks)
-        if len(numbers) == 1 and not in_dictionary:
-            self._plain.add(number)
         if in_dictionary and (pa.types.is_string(field.type) or pa.types.is_binary(field.type)):
             self._dictionary_names.add(field.name)
         stored = sum(chunk[6][1] for chunk in chunks) / max(file.metadata.num_rows, 1)
         self._widths[number] = max(self._widths.get(number, 0.0), stored, float(_width(field.type)))
+
+
+def pays_in_dictionary(column: pa.ChunkedArray, page_rows: int) -> bool:
+    """Whether the first page is smaller with a dictionary than without, as Spark's writer asks after that page.
+
+    Of nested columns it is not asked: a dictionary that does not pay is given up when it grows too large.
+    """
+    if pa.types.is_nested(column.type):
+        return True
+    page = column.slice(0, page_rows).drop_null()
+    values = _plain(page)
+    distinct = values.unique()
+    index_bits = max(len(distinct) - 1, 1).bit_length()
+    return _stored_bytes(distinct) + len(page) * index_bits // 8 < _stored_bytes(values)
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return column.cast(kind.value_type)
+    return column.cast(kind.storage_type) if isinstance(kind, pa.BaseExtensionType) else column
+
+
+def _stored_bytes(values: Any) -> int:
+    """As plain Parquet values: numbers at their width, text and bytes with their length before them."""
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return 4 * len(values) + (pc.sum(pc.binary_length(values)).as_py() or 0)
+    if pa.types.is_decimal(kind):
+        return len(values) * _decimal_width(kind.precision)
+    return len(values) * max(int(kind.bit_width) // 8, 1)
+
+
+def _decimal_width(precision: int) -> int:
+    return 4 if precision <= 9 else 8 if precision <= 18 else 16
 
 
 def is_in_dictionary(chunk: Struct) -> bool:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icepack.kernel.bounds import Bounds
-from icepack.kernel.encoding import Encodings, write_options
+from icepack.kernel.encoding import Encodings
 from icepack.kernel.memory import choose_allocator
 from icepack.kernel.rows import Rows, Selection
 from icepack.kernel.schema import arrow_schema, field_id
@@ -104,7 +104,7 @@ class _Rewrite:
             self._rows.let_go(pieces)
 
     def _splicer(self, sink: Any) -> Splicer:
-        return Splicer(sink, self._schema, key_values(self._task), write_options(self._task.writing))
+        return Splicer(sink, self._schema, key_values(self._task), self._encodings.base)
 
     def _write_in_order(self) -> Iterator[OutputFile]:
         (output,) = self._task.outputs
@@ -147,7 +147,10 @@ class _Rewrite:
                 splicer.add(made)
 
     def _encode(self, field: pa.Field, column: pa.ChunkedArray) -> Encoded:
-        return encode(column, pa.schema([field]), self._encodings.options(field))
+        options = self._encodings.options(column)
+        if not options["use_dictionary"] and pa.types.is_dictionary(column.type):
+            column = column.cast(field.type)
+        return encode(column, pa.schema([field]), options)
 
     def _blocks(self, rows: int) -> Iterator[list[pa.Field]]:
         """Neighbouring columns that together fit into memory."""

@@ -43,8 +43,9 @@ class DeleteFile:
 class Writing:
     """The table's properties, as far as they say how Parquet is written."""
 
-    codec: str = "zstd"
-    level: int | None = 3
+    codec: str | None = None
+    """None where the table does not say: then that of its files."""
+    level: int | None = None
     row_group_bytes: int = 128 * 2**20
     page_bytes: int = 2**20
     page_rows: int = 20_000

@@ -10,10 +10,13 @@ from sqlalchemy.exc import ArgumentError
 from icepack.errors import ConfigError, EnvironmentFault
 from icepack.store import postgres, sqlite
 from icepack.store.audit import SqlAuditLog
+from icepack.store.board import SqlBoard
 from icepack.store.history import SqlHistoryStore
 from icepack.store.jobs import SqlJobStore
+from icepack.store.keys import SqlKeyStore, SqlSessionStore
 from icepack.store.locks import SqlTableLocks
 from icepack.store.migrate import upgrade
+from icepack.store.overrides import SqlOverrideStore
 from icepack.store.retention import SqlRetention
 from icepack.store.table_cache import SqlTableCache
 from icepack.tracing import Tracer
@@ -30,6 +33,7 @@ __all__ = [
 ]
 
 CONNECT_TIMEOUT_SECONDS = 10
+POOL_CONNECTIONS = 10
 _FORMS = "Write sqlite:////path/to/state.db or postgresql://user:password@host/database."
 _DRIVERS = {
     "sqlite": "sqlite",
@@ -51,6 +55,10 @@ class Stores:
     history: SqlHistoryStore
     audit: SqlAuditLog
     retention: SqlRetention
+    keys: SqlKeyStore
+    sessions: SqlSessionStore
+    overrides: SqlOverrideStore
+    board: SqlBoard
 
     def close(self) -> None:
         self.engine.dispose()
@@ -66,6 +74,10 @@ def open_stores(url: str, tracer: Tracer | None = None) -> Stores:
         history=SqlHistoryStore(engine),
         audit=SqlAuditLog(engine),
         retention=SqlRetention(engine),
+        keys=SqlKeyStore(engine),
+        sessions=SqlSessionStore(engine),
+        overrides=SqlOverrideStore(engine),
+        board=SqlBoard(engine),
     )
 
 
@@ -123,6 +135,8 @@ def _postgres_engine(url: URL) -> Engine:
         engine = create_engine(
             url,
             connect_args=timeout,
+            # As many as the API has threads: a connection beyond these would be made anew for every request.
+            pool_size=POOL_CONNECTIONS,
             # A statement that waited for a lock must see what its holder committed.
             isolation_level="READ COMMITTED",
             skip_autocommit_rollback=True,

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from icepack.domain.health import HealthReport
-from icepack.domain.queue_ports import CachedTable, Generation, TableSummary
+from icepack.domain.queue_ports import CachedTable, Generation, TableBrief, TableSummary, brief_of
 from icepack.domain.recommendation import Recommendation
 from icepack.domain.run import Totals, totals
 from icepack.domain.status import TableStatus
@@ -30,11 +30,13 @@ def to_row(generation: Generation, cached: CachedTable) -> dict[str, Any]:
         "status": to_json(cached.status),
         "health": to_json(cached.health),
         "recommendation": None if advice is None else to_json(advice),
+        "brief": to_json(brief_of(cached)),
     }
 
 
 def to_tombstone(generation: Generation, table: TableId) -> dict[str, Any]:
-    empty = dict.fromkeys(("replaced_by", "inspected_at", "score", "totals", "status", "health", "recommendation"))
+    documents = ("totals", "status", "health", "recommendation", "brief")
+    empty = dict.fromkeys(("replaced_by", "inspected_at", "score", *documents))
     return {
         **empty,
         "table_name": str(table),
@@ -60,4 +62,5 @@ def to_summary(row: Row[Any]) -> TableSummary:
         inspected_at=row.inspected_at,
         score=row.score,
         totals=from_json(Totals, row.totals),
+        brief=TableBrief() if row.brief is None else from_json(TableBrief, row.brief),
     )

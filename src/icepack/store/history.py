@@ -7,7 +7,9 @@ from typing import Any
 from sqlalchemy import Select, select, union_all
 from sqlalchemy.dialects import postgresql, sqlite
 
+from icepack.domain.access import namespace_text
 from icepack.domain.actions import ActionKind
+from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.ports import HistoryStore
 from icepack.domain.recommendation import PastRun
 from icepack.domain.run import RunRecord, RunState
@@ -81,6 +83,19 @@ def _values(record: RunRecord) -> dict[str, Any]:
         "snapshot_id_after": record.after.snapshot_id if record.after else None,
         "changed_nothing": record.changed_nothing,
         "record": to_json(record),
+        "namespace": namespace_text(record.table),
+        **_costs(record),
+    }
+
+
+def _costs(record: RunRecord) -> dict[str, Any]:
+    estimate = record.estimate or CostEstimate()
+    return {
+        "estimated_dollars": estimate.dollars,
+        "estimated_seconds": estimate.duration_seconds,
+        "realised_seconds": record.realised_seconds,
+        "get_requests": estimate.get_requests,
+        "put_requests": estimate.put_requests,
     }
 
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, Select, select
 
+from icepack.domain.access import namespace_text
 from icepack.domain.actions import action_from_json, action_to_json
 from icepack.domain.job import Job, JobEvent, JobEventKind, JobFilter, JobProgress, JobRequest, JobState
 from icepack.domain.table import TableId
@@ -65,6 +66,8 @@ def new_row(request: JobRequest) -> dict[str, Any]:
         "message": "",
         "progress": {},
         "retry_of": request.retry_of,
+        "namespace": namespace_text(request.table),
+        "estimated_seconds": request.estimated_seconds,
     }
 
 
@@ -95,6 +98,7 @@ def to_job(row: Mapping[Any, Any]) -> Job:
         details=row["details"],
         retry_of=row["retry_of"],
         collapsed_into=row["collapsed_into"],
+        estimated_seconds=row["estimated_seconds"],
     )
 
 

@@ -88,6 +88,13 @@ runs = Table(
     Column("snapshot_id_after", BigInteger),
     Column("changed_nothing", Boolean, nullable=False),
     Column("record", JSON, nullable=False),
+    # What is summed up over many runs; the rest stays in the document.
+    Column("namespace", Text, nullable=False, server_default=""),
+    Column("estimated_dollars", Float, nullable=False, server_default="0"),
+    Column("estimated_seconds", Float, nullable=False, server_default="0"),
+    Column("realised_seconds", Float, nullable=False, server_default="0"),
+    Column("get_requests", BigInteger, nullable=False, server_default="0"),
+    Column("put_requests", BigInteger, nullable=False, server_default="0"),
     Index("ix_runs_started", "started_at", "job_id"),
     Index("ix_runs_table_started", "table_name", "started_at", "job_id"),
     Index("ix_runs_action_started", "action", "started_at", "job_id"),
@@ -129,9 +136,12 @@ jobs = Table(
     Column("collapsed_into", Uuid),
     # Whether its end is in the totals of metric_totals.
     Column("counted", Boolean, nullable=False, server_default=false()),
+    Column("namespace", Text, nullable=False, server_default=""),
+    Column("estimated_seconds", Float),
     Index("uq_jobs_id", "id", unique=True),
     Index("ix_jobs_state_number", "state", "number"),
     Index("ix_jobs_table_number", "table_name", "number"),
+    Index("ix_jobs_place_number", "catalog", "namespace", "number"),
     sqlite_autoincrement=True,
 )
 
@@ -257,6 +267,8 @@ cache_rows = Table(
     Column("status", JSON),
     Column("health", JSON),
     Column("recommendation", JSON(none_as_null=True)),
+    # What lists show of the documents, so that they need not be read.
+    Column("brief", JSON(none_as_null=True)),
     Index("ix_cache_rows_generation", "generation"),
     Index("ix_cache_rows_replaced", "replaced_by"),
 )
@@ -295,4 +307,42 @@ audit_events = Table(
     Index("ix_audit_events_actor", "actor", "number"),
     Index("ix_audit_events_subject", "subject", "number"),
     sqlite_autoincrement=True,
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    # Of a random secret that nobody can guess, so that one round of hashing is enough.
+    Column("digest", Text, nullable=False),
+    Column("role", Text, nullable=False),
+    Column("scopes", JSON, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("expires_at", UtcDateTime),
+    Column("revoked_at", UtcDateTime),
+    Index("ix_api_keys_name", "name"),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("digest", Text, primary_key=True),
+    Column("key_id", Text),
+    Column("principal", JSON, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Index("ix_sessions_key", "key_id"),
+    Index("ix_sessions_expires", "expires_at"),
+)
+
+overrides = Table(
+    "overrides",
+    metadata,
+    Column("kind", Text, primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("entries", JSON, nullable=False),
+    Column("changed_at", UtcDateTime, nullable=False),
+    Column("changed_by", Text, nullable=False),
 )

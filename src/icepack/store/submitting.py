@@ -59,12 +59,12 @@ class Submitting:
 
     def _repeat(self, connection: Connection, request: JobRequest, row: dict[str, Any]) -> Submission | None:
         """The job that answered to the key before; a new key is taken."""
-        key = request.idempotency_key
-        if key is None or _take_key(connection, row):
+        key, asked = request.idempotency_key, request.fingerprint or row["digest"]
+        if key is None or _take_key(connection, row, asked):
             return None
         taken = connection.execute(select(job_keys).where(job_keys.c.key == row["idempotency_key"])).one()
         job = _follow(connection, taken.job_id)
-        if (taken.table_name, taken.digest) != (row["table_name"], row["digest"]):
+        if (taken.table_name, taken.digest) != (row["table_name"], asked):
             raise IdempotencyKeyReused(key, job)
         return Submission(job=job, outcome=Submitted.REPEATED)
 
@@ -87,10 +87,10 @@ class Submitting:
         return Submission(job=_read(connection, row["id"]), outcome=Submitted.CREATED)
 
 
-def _take_key(connection: Connection, row: dict[str, Any]) -> bool:
+def _take_key(connection: Connection, row: dict[str, Any], asked: str) -> bool:
     made = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     taken = made(job_keys).values(
-        key=row["idempotency_key"], job_id=row["id"], table_name=row["table_name"], digest=row["digest"]
+        key=row["idempotency_key"], job_id=row["id"], table_name=row["table_name"], digest=asked
     )
     return connection.scalar(taken.on_conflict_do_nothing().returning(job_keys.c.key)) is not None
 

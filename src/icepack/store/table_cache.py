@@ -85,12 +85,12 @@ class SqlTableCache(TableCache):
             return self._state(connection)
 
     def locations(self) -> Mapping[TableId, str]:
-        statement = _visible(cache_rows.c.table_name, cache_rows.c.metadata_location)
+        statement = visible(cache_rows.c.table_name, cache_rows.c.metadata_location)
         with plain_faults(self._engine.url), reading(self._engine) as connection:
             return {TableId.parse(name): location for name, location in connection.execute(statement)}
 
     def get(self, table: TableId) -> CachedTable | None:
-        statement = _visible(*_DOCUMENTS).where(cache_rows.c.table_name == str(table))
+        statement = visible(*_DOCUMENTS).where(cache_rows.c.table_name == str(table))
         with plain_faults(self._engine.url), reading(self._engine) as connection:
             row = connection.execute(statement).one_or_none()
         return None if row is None else to_table(row)
@@ -99,7 +99,7 @@ class SqlTableCache(TableCache):
         self, *, catalog: str | None = None, after: TableId | None = None, limit: int | None = None
     ) -> list[TableSummary]:
         columns = [column for column in cache_rows.c if column not in _DOCUMENTS]
-        statement = _visible(*columns).order_by(cache_rows.c.table_name).limit(limit)
+        statement = visible(*columns).order_by(cache_rows.c.table_name).limit(limit)
         if catalog is not None:
             statement = statement.where(cache_rows.c.catalog == catalog)
         if after is not None:
@@ -109,7 +109,7 @@ class SqlTableCache(TableCache):
 
     def tables(self) -> Iterator[CachedTable]:
         """One statement sees one moment; its rows are fetched as they are read."""
-        statement = _visible(*_DOCUMENTS).order_by(cache_rows.c.table_name)
+        statement = visible(*_DOCUMENTS).order_by(cache_rows.c.table_name)
         with plain_faults(self._engine.url), self._engine.connect() as connection:
             for row in connection.execution_options(yield_per=BATCH_ROWS).execute(statement):
                 yield to_table(row)
@@ -168,7 +168,8 @@ class SqlTableCache(TableCache):
         return (postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert)(table)
 
 
-def _visible(*columns: Any) -> Select[Any]:
+def visible(*columns: Any) -> Select[Any]:
+    """The rows that readers see now."""
     current = select(cache_generations.c.number).where(CURRENT).scalar_subquery()
     replaced_by = cache_rows.c.replaced_by
     return select(*columns).where(cache_rows.c.generation <= current, or_(replaced_by.is_(None), replaced_by > current))

@@ -14,7 +14,12 @@ KINDS = (
 CASES = [
     ("\ncompactoin:\n  x: 1", 2, "there is no setting compactoin; did you mean compaction?"),
     ("spark:\n  master: a\n  mastre: b", 3, "there is no setting spark.mastre; did you mean spark.master?"),
-    ("server:\n  zzz: 1", 2, "there is no setting server.zzz; expected one of host, port."),
+    (
+        "orchestrator:\n  zzz: 1",
+        2,
+        "there is no setting orchestrator.zzz; expected one of interval, concurrency, shadow, retry_after, "
+        "dollars_per_point.",
+    ),
     (
         "tables:\n- name: a\n  options:\n    max_cots: 1",
         4,

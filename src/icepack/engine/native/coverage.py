@@ -64,8 +64,9 @@ class TableFacts:
     @property
     def writing(self) -> Writing:
         level = self.properties.get("write.parquet.compression-level")
+        codec = self.properties.get("write.parquet.compression-codec")
         return Writing(
-            codec=self.properties.get("write.parquet.compression-codec", "zstd").lower(),
+            codec=None if codec is None else codec.lower(),
             level=None if level is None else int(level),
             row_group_bytes=self._number("write.parquet.row-group-size-bytes", 128 * 2**20),
             page_bytes=self._number("write.parquet.page-size-bytes", 2**20),

@@ -1,0 +1,173 @@
+"""The results as JSON and as tables; what is only reckoned from them says so."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.compaction.campaign import Findings
+from benchmarks.compaction.extrapolate import (
+    GB,
+    LIMIT_DOLLARS_PER_GB,
+    MINUTES,
+    TOTAL_GB,
+    Extrapolation,
+    extrapolated,
+)
+from benchmarks.compaction.machine import machine, settings, versions
+from benchmarks.compaction.measure import Measurement
+from benchmarks.compaction.workloads import REQUEST_FILES
+from rich.console import Console
+from rich.table import Table
+
+from icepack.domain.units import format_size
+
+LEAST_WIDTH = 140
+MOST_OVERHEAD = 0.15
+MOST_GROWTH = 0.05
+
+
+def write(found: Findings, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(as_json(found), indent=2) + "\n")
+
+
+def as_json(found: Findings) -> dict[str, Any]:
+    return {
+        "scale": found.scale,
+        "rounds": found.rounds,
+        "fresh_processes": found.fresh_processes,
+        "seconds": round(found.seconds, 1),
+        "machine": {**machine(), "load_per_core_before": round(found.load_before, 2), "versions": versions()},
+        "settings": settings(),
+        "requests_input_files": REQUEST_FILES,
+        "workloads": {
+            workload.key: {"title": workload.title, **asdict(found.inputs[workload.key])}
+            for workload in found.workloads
+        },
+        "results": [_result(item) for item in found.results],
+        "extrapolation": [asdict(item) for item in extrapolated(found)],
+    }
+
+
+def _result(item: Measurement) -> dict[str, Any]:
+    kept = {key: value for key, value in asdict(item).items() if key != "files"}
+    return {key: round(value, 3) if isinstance(value, float) else value for key, value in kept.items()}
+
+
+def show(found: Findings) -> None:
+    console = Console(highlight=False)
+    console.width = max(console.width, LEAST_WIDTH)
+    console.print(_measured(found))
+    console.print(_compared(found))
+    console.print(_extrapolated(extrapolated(found)))
+    for line in _notes(found):
+        console.print(line)
+
+
+def _measured(found: Findings) -> Table:
+    table = Table(title=f"Compaction, scale '{found.scale}': measured")
+    for name in ("workload", "engine"):
+        table.add_column(name)
+    for name in ("wall s", "CPU s", "peak memory", "of a task", "bytes out", "files", "requests", "CPU ×", "wall ×"):
+        table.add_column(name, justify="right")
+    for workload in found.workloads:
+        rows = [item for item in found.results if item.workload == workload.key]
+        spark = next((item for item in rows if item.engine == "spark"), None)
+        for number, item in enumerate(rows):
+            title = f"({workload.key}) {workload.title}" if number == 0 else ""
+            table.add_row(title, *_cells(item, spark), end_section=number == len(rows) - 1)
+    return table
+
+
+def _cells(item: Measurement, spark: Measurement | None) -> list[str]:
+    return [
+        item.engine,
+        f"{item.wall_seconds:.2f}",
+        f"{item.cpu_seconds:.2f}",
+        format_size(item.peak_rss_bytes),
+        "–" if item.engine == "spark" or item.task_peak_rss_bytes is None else format_size(item.task_peak_rss_bytes),
+        format_size(item.bytes_out),
+        f"{item.files_out:,}",
+        "–" if item.requests is None else f"{item.requests:,}",
+        _ratio(spark.cpu_seconds if spark else 0, item.cpu_seconds),
+        _ratio(spark.wall_seconds if spark else 0, item.wall_seconds),
+    ]
+
+
+def _ratio(spark: float, other: float) -> str:
+    return f"{spark / other:.1f}" if spark and other else "–"
+
+
+def _compared(found: Findings) -> Table:
+    table = Table(title="icepack beside Spark and its own kernel")
+    table.add_column("workload")
+    for name in ("CPU, times less", "at least", "output against Spark", "CPU over the kernel", "wall over the kernel"):
+        table.add_column(name, justify="right")
+    for workload in found.workloads:
+        of = {item.engine: item for item in found.results if item.workload == workload.key}
+        if "spark" not in of or "icepack" not in of:
+            continue
+        ratio = of["spark"].cpu_seconds / of["icepack"].cpu_seconds
+        growth = of["icepack"].bytes_out / of["spark"].bytes_out - 1
+        table.add_row(
+            f"({workload.key}) {workload.title}",
+            _judged(f"{ratio:.2f}", ratio >= workload.least_ratio),
+            f"{workload.least_ratio:.1f}",
+            _judged(f"{growth:+.1%}", growth <= MOST_GROWTH),
+            *_overhead(of["icepack"], of.get("kernel")),
+        )
+    return table
+
+
+def _overhead(icepack: Measurement, kernel: Measurement | None) -> list[str]:
+    if kernel is None:
+        return ["–", "–"]
+    over = (icepack.cpu_seconds / kernel.cpu_seconds - 1, icepack.wall_seconds / kernel.wall_seconds - 1)
+    return [_judged(f"{share:+.0%}", share <= MOST_OVERHEAD) for share in over]
+
+
+def _judged(text: str, is_good: bool) -> str:
+    return f"[green]{text}[/]" if is_good else f"[red]{text}[/]"
+
+
+def _extrapolated(items: list[Extrapolation]) -> Table:
+    table = Table(
+        title=f"Extrapolated from icepack's CPU seconds, not measured: {TOTAL_GB} GB in {MINUTES} minutes",
+        caption=f"The limit is ${LIMIT_DOLLARS_PER_GB} per GB. Cores that share no work, storage that keeps up.",
+    )
+    table.add_column("workload")
+    for name in ("MB per core-second", "cores", "dollars per GB"):
+        table.add_column(name, justify="right")
+    for item in items:
+        table.add_row(
+            f"({item.workload})",
+            f"{item.bytes_per_core_second / GB * 1000:.1f}",
+            str(item.cores),
+            _judged(f"{item.dollars_per_gb:.5f}", item.dollars_per_gb <= LIMIT_DOLLARS_PER_GB),
+        )
+    return table
+
+
+def _notes(found: Findings) -> list[str]:
+    notes = [
+        f"[red]({item.workload}) {item.engine}: the rows are not the same.[/]"
+        for item in found.results
+        if not item.rows_match
+    ]
+    notes += [
+        f"({item.workload}) icepack left it to Spark: {'; '.join(item.left_to_spark)}."
+        for item in found.results
+        if item.left_to_spark
+    ]
+    notes.append(
+        f"Requests were counted on a stand-in for S3, for {REQUEST_FILES} of the input files; Spark's and icepack's "
+        "include metadata, the bare kernel's do not."
+    )
+    if not found.fresh_processes:
+        notes.append(
+            "Small scale: one process for all of an engine's workloads, so memory is that of the largest so far."
+        )
+    return notes

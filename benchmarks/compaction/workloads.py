@@ -1,0 +1,96 @@
+"""What is compacted, at either scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from benchmarks.compaction.columns import SHAPES, Make
+
+from icepack.domain.units import MIB
+
+TARGET_FILE_BYTES = 512 * MIB
+WARM_FILES = 3
+REQUEST_FILES = 5
+"""In the bucket, for each workload: requests grow with the files, so that a few tell enough."""
+
+
+class Deletes(StrEnum):
+    NONE = "none"
+    POSITION = "position"
+    EQUALITY = "equality"
+    VECTOR = "vector"
+
+
+class Scale(StrEnum):
+    FULL = "full"
+    SMALL = "small"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """Files of one shape; several workloads may share them."""
+
+    name: str
+    shape: str
+    files: int
+    rows_per_file: int
+
+    @property
+    def make(self) -> Make:
+        return SHAPES[self.shape]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    key: str
+    title: str
+    data: str
+    deletes: Deletes = Deletes.NONE
+    sort_by: tuple[str, ...] = ()
+    least_ratio: float = 2.5
+    """How many times less CPU than Spark it must take."""
+
+    @property
+    def format_version(self) -> int:
+        return 3 if self.deletes is Deletes.VECTOR else 2
+
+
+WORKLOADS = (
+    Workload(key="a", title="14 columns, bin-packed", data="events", least_ratio=3.0),
+    Workload(key="b", title="files of 100 KB", data="tiny"),
+    Workload(key="c", title="20 % of rows position-deleted", data="events", deletes=Deletes.POSITION),
+    Workload(key="d", title="equality deletes, 2 % of rows", data="events", deletes=Deletes.EQUALITY),
+    Workload(key="e", title="deletion vectors, 20 % of rows, v3", data="events", deletes=Deletes.VECTOR),
+    Workload(key="f", title="sorted by two columns", data="events", sort_by=("country", "user_id")),
+    Workload(key="g", title="250 columns", data="wide"),
+    Workload(key="h", title="nested types", data="nested"),
+)
+
+_TINY_ROWS = 3_300
+"""Of `events`: about 100 KB."""
+
+DATA_SETS = {
+    Scale.FULL: (
+        DataSet(name="events", shape="events", files=100, rows_per_file=200_000),
+        DataSet(name="tiny", shape="events", files=10_000, rows_per_file=_TINY_ROWS),
+        DataSet(name="wide", shape="wide", files=40, rows_per_file=25_000),
+        DataSet(name="nested", shape="nested", files=50, rows_per_file=50_000),
+    ),
+    Scale.SMALL: (
+        DataSet(name="events", shape="events", files=10, rows_per_file=100_000),
+        DataSet(name="tiny", shape="events", files=300, rows_per_file=_TINY_ROWS),
+        DataSet(name="wide", shape="wide", files=8, rows_per_file=10_000),
+        DataSet(name="nested", shape="nested", files=8, rows_per_file=25_000),
+    ),
+}
+
+
+def chosen(only: str) -> list[Workload]:
+    """By their letters; all when none is named."""
+    keys = [key.strip() for key in only.split(",") if key.strip()]
+    known = {workload.key: workload for workload in WORKLOADS}
+    unknown = [key for key in keys if key not in known]
+    if unknown:
+        raise SystemExit(f"There is no workload '{unknown[0]}'. There are: {', '.join(known)}.")
+    return [known[key] for key in keys] or list(WORKLOADS)

@@ -1,0 +1,183 @@
+"""Policies and schedules: what the configuration says, what was set on top of it, and what comes of it next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from icepack.api.fleet_shapes import PutPolicies, PutSchedules
+from icepack.config import CompactionConfig, masked
+from icepack.config.policy_block import PolicyEntry, TableEntry
+from icepack.domain.access import Scopes, unlimited
+from icepack.domain.access_ports import Overrides, OverrideStore
+from icepack.domain.queue_ports import TableSummary
+from icepack.domain.table import TableId, TablePattern
+from icepack.domain.windows import Window
+from icepack.errors import ConfigError, InvalidOption
+from icepack.service.directory import Directory, Listing
+from icepack.service.live import POLICIES, SCHEDULES
+from icepack.service.remembering import Remembered
+from icepack.service.scheduler import Scheduler, Upcoming
+from icepack.service.service import PolicyBook
+
+REMEMBERED_SECONDS = 30.0
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """What comes due within a span, as far as it was asked for."""
+
+    enabled: bool
+    since: datetime
+    until: datetime
+    timezone: str
+    runs: tuple[Upcoming, ...] = ()
+    total: int = 0
+
+
+class Agenda:
+    def __init__(
+        self,
+        *,
+        config: CompactionConfig,
+        overrides: OverrideStore,
+        directory: Directory,
+        policies: PolicyBook,
+        scheduler: Callable[[], Scheduler],
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._config = config
+        self._overrides = overrides
+        self._directory = directory
+        self._policies = policies
+        self._scheduler = scheduler
+        self._clock = clock
+        self._shown = masked(config)
+        self._ahead: Remembered[Ahead] = Remembered(REMEMBERED_SECONDS)
+        self._lines: Remembered[tuple[list[Line], list[Line], Overrides]] = Remembered(1.0)
+
+    def policies(self, scopes: Scopes) -> dict[str, Any]:
+        configured = [_line(entry, "match") for entry in self._shown["policies"]]
+        configured += [
+            {"match": entry["name"], "settings": _of_table(entry)}
+            for entry in self._shown["tables"]
+            if _of_table(entry)
+        ]
+        kept, added, found = self._seen(POLICIES, scopes, configured, lambda entry: _line(entry, "match"))
+        return {"base": self._shown["policy"], "configured": kept, "overrides": added, **_version(found)}
+
+    def schedules(self, scopes: Scopes) -> dict[str, Any]:
+        configured = [_schedule_line(entry) for entry in self._shown["tables"] if entry.get("schedule")]
+        kept, added, found = self._seen(SCHEDULES, scopes, configured, _schedule_line)
+        scheduler = self._shown["scheduler"]
+        return {
+            "enabled": scheduler["enabled"],
+            "default_schedule": scheduler["default_schedule"],
+            "timezone": scheduler["timezone"],
+            "jitter": scheduler["jitter"],
+            "configured": kept,
+            "overrides": added,
+            **_version(found),
+        }
+
+    def put_policies(self, asked: PutPolicies, by: str) -> Overrides:
+        """Raises ConfigError for what would be a mistake in icepack.yaml too."""
+        entries = [{**item.settings, "match": item.match} for item in asked.overrides]
+        for number, item in enumerate(asked.overrides):
+            if "match" in item.settings:
+                raise ConfigError(f"overrides.{number}.settings.match: is no policy setting.")
+        for number, entry in enumerate(entries):
+            self._check_strategy(number, _checked(PolicyEntry, entry, number).strategy)
+        return self._overrides.replace(POLICIES, entries, expected=asked.version, by=by)
+
+    def put_schedules(self, asked: PutSchedules, by: str) -> Overrides:
+        entries = [{"name": item.match, "schedule": item.schedule, "options": item.options} for item in asked.overrides]
+        for number, entry in enumerate(entries):
+            self._check_strategy(number, _checked(TableEntry, entry, number).options.strategy)
+        return self._overrides.replace(SCHEDULES, entries, expected=asked.version, by=by)
+
+    def ahead(self, scopes: Scopes, span: timedelta, limit: int, pattern: str | None) -> Ahead:
+        key = (scopes, span, limit, pattern)
+        return self._ahead.get(key, lambda: self._look_ahead(scopes, span, limit, pattern))
+
+    def _look_ahead(self, scopes: Scopes, span: timedelta, limit: int, pattern: str | None) -> Ahead:
+        now = self._clock()
+        scheduler = self._scheduler()
+        listing = self._directory.listing().within(scopes)
+        enabled = self._config.scheduler.enabled
+        tables = (listing.select([pattern]) if pattern else list(listing.by_name)) if enabled else []
+        found = scheduler.upcoming(tables, lambda table: self._windows(listing, table), now, now + span)
+        return Ahead(
+            enabled=enabled,
+            since=now,
+            until=now + span,
+            timezone=str(scheduler.zone),
+            runs=tuple(found[:limit]),
+            total=len(found),
+        )
+
+    def _windows(self, listing: Listing, table: TableId) -> tuple[Window, ...]:
+        summary: TableSummary = listing.by_name[table]
+        try:
+            return self._policies.policy_for(table, summary.brief.properties).windows
+        except ConfigError:
+            return self._policies.policy_for(table, {}).windows
+
+    def _seen(
+        self, kind: str, scopes: Scopes, configured: list[Line], shown: Callable[[Mapping[str, Any]], Line]
+    ) -> tuple[list[Line], list[Line], Overrides]:
+        def look() -> tuple[list[Line], list[Line], Overrides]:
+            found = self._overrides.read(kind)
+            added = [shown(entry) for entry in found.entries]
+            return self._about(configured, scopes), self._about(added, scopes), found
+
+        return self._lines.get((kind, scopes), look)
+
+    def _about(self, lines: list[Line], scopes: Scopes) -> list[Line]:
+        """Those that mean a table which may be seen: other teams' names are their own."""
+        if unlimited(scopes):
+            return lines
+        tables = self._directory.listing().within(scopes).by_name
+        return [line for line in lines if any(map(TablePattern.parse(line["match"]).matches, tables))]
+
+    def forget(self) -> None:
+        """After a change of one's own, what follows from it is to be seen at once."""
+        self._lines = Remembered(1.0)
+        self._ahead = Remembered(REMEMBERED_SECONDS)
+
+    def _check_strategy(self, number: int, strategy: Any) -> None:
+        if strategy is not None and strategy not in self._config.strategies_on:
+            raise ConfigError(f"overrides.{number}: asks for {strategy.value}, which is off.")
+
+
+def _checked(shape: Any, entry: Mapping[str, Any], number: int) -> Any:
+    try:
+        return shape.model_validate(dict(entry))
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ConfigError(f"overrides.{number}.{place}: {first['msg']}.") from exc
+    except (InvalidOption, OverflowError, RecursionError) as exc:
+        raise ConfigError(f"overrides.{number}: {exc}") from exc
+
+
+def _line(entry: Mapping[str, Any], name: str) -> Line:
+    return {"match": entry[name], "settings": {key: value for key, value in entry.items() if key != name}}
+
+
+def _of_table(entry: Mapping[str, Any]) -> dict[str, Any]:
+    strategy = {"strategy": entry["strategy"]} if entry.get("strategy") else {}
+    return {**entry.get("options", {}), **strategy}
+
+
+def _schedule_line(entry: Mapping[str, Any]) -> Line:
+    return {"match": entry["name"], "schedule": entry["schedule"], "options": _of_table(entry)}
+
+
+def _version(found: Overrides) -> dict[str, Any]:
+    return {"version": found.version, "changed_at": found.changed_at, "changed_by": found.changed_by}

@@ -1,0 +1,250 @@
+"""What goes over the wire about tables and the whole fleet."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import Field
+
+from icepack.api.shapes import Asked, JsonObject, Name, Text, Wire
+from icepack.domain.actions import ActionKind
+from icepack.domain.health import HealthReport, IssueCode, Severity
+from icepack.domain.job import JobState
+from icepack.domain.plan.compaction import CompactionPlan
+from icepack.domain.recommendation import Recommendation
+from icepack.domain.run import RunRecord, Totals
+from icepack.domain.status import PartitionStatus, SizeBucket, SmallFiles, SnapshotStatus, TableStatus
+from icepack.domain.table import TableId
+from icepack.service.overview import CostFigures, TableFigures
+
+
+class TableListed(Wire):
+    table: TableId
+    table_name: str
+    score: int
+    inspected_at: datetime
+    totals: Totals
+    issues: list[IssueCode]
+    severity: Severity | None
+    """That of the worst issue."""
+    actions: list[ActionKind]
+    """What is recommended, in order."""
+    estimated_dollars: float
+    """An estimate: what that should cost."""
+    partitions: int
+    last_compaction_at: datetime | None
+
+
+class TablePage(Wire):
+    tables: list[TableListed]
+    total: int
+    """How many there are on all pages."""
+    next_cursor: str | None
+
+
+class TableView(Wire):
+    """All that is known of a table; `status` leaves its partitions and snapshots to pages of their own."""
+
+    table: TableId
+    table_name: str
+    status: TableStatus
+    health: HealthReport
+    recommendation: Recommendation | None
+
+
+class PlanView(Wire):
+    """The dry run, estimated partition by partition from the cached status."""
+
+    table_name: str
+    observed_at: datetime
+    compaction: CompactionPlan
+    recommendation: Recommendation | None
+
+
+class StatusPointView(Wire):
+    observed_at: datetime
+    totals: Totals
+
+
+class HistoryView(Wire):
+    table_name: str
+    runs: list[RunRecord]
+    """The newest first."""
+    points: list[StatusPointView]
+    """The table's figures over time, the oldest first."""
+    next_before: datetime | None
+
+
+class SnapshotsView(Wire):
+    table_name: str
+    observed_at: datetime
+    snapshot_id: int | None
+    snapshots: SnapshotStatus
+
+
+class HistogramView(Wire):
+    table_name: str
+    observed_at: datetime
+    count: int
+    bytes: int
+    target_file_bytes: int
+    histogram: list[SizeBucket]
+    small: list[SmallFiles]
+
+
+class ScoredPartition(Wire):
+    partition: PartitionStatus
+    score: float
+    """From 0, leave it, to 1, first in line."""
+
+
+class PartitionPage(Wire):
+    table_name: str
+    observed_at: datetime
+    partitions: list[ScoredPartition]
+    total: int
+    next_offset: int | None
+
+
+class CacheView(Wire):
+    generation: int | None
+    refreshed_at: datetime | None
+    age: str | None
+    refreshing_since: datetime | None
+    failed_at: datetime | None
+    failure: str
+
+
+class OverviewView(Wire):
+    tables: TableFigures
+    sickest: list[TableListed]
+    jobs: dict[JobState, int]
+    cache: CacheView
+
+
+class CostView(Wire):
+    """What runs should cost beside what they did; the seconds were measured, prices are those of the configuration."""
+
+    since: datetime
+    until: datetime
+    total: CostFigures
+    by_day: dict[str, CostFigures]
+    by_action: dict[str, CostFigures]
+    by_table: dict[str, CostFigures]
+    """Those that took longest."""
+
+
+class LockView(Wire):
+    table: TableId
+    table_name: str
+    owner: str
+    token: int
+    purpose: str
+    taken_at: datetime
+    expires_at: datetime
+    expired: bool
+    job_id: UUID | None
+
+
+class LocksView(Wire):
+    locks: list[LockView]
+
+
+class AuditEntry(Wire):
+    number: int
+    at: datetime
+    actor: str
+    action: str
+    subject: str
+    origin: str
+    outcome: str
+    details: dict[str, Any]
+
+
+class AuditPage(Wire):
+    """A page may be shorter than asked for, and still not be the last."""
+
+    entries: list[AuditEntry]
+    next_before: int | None
+
+
+class UpcomingRun(Wire):
+    table: str
+    due_at: datetime
+    tick: datetime
+    opens_at: datetime
+    jitter_seconds: float
+    schedule: str
+    compaction: dict[str, Any] | None
+
+
+class UpcomingView(Wire):
+    enabled: bool
+    from_: datetime = Field(serialization_alias="from", validation_alias="from")
+    until: datetime
+    timezone: str
+    runs: list[UpcomingRun]
+    total: int
+
+
+class PolicyOverride(Asked):
+    """Settings for every table that `match` means, in the words of `policies` in icepack.yaml."""
+
+    match: Name
+    settings: Annotated[JsonObject, Field(min_length=1, max_length=50)]
+
+
+class ScheduleOverride(Asked):
+    """A schedule for every table that `match` means, in the words of `tables` in icepack.yaml."""
+
+    match: Name
+    schedule: Annotated[Text, Field(min_length=1)]
+    options: JsonObject = Field(default={}, max_length=50)
+    """A compaction with exactly these settings; without any, whatever is recommended then."""
+
+
+class PutPolicies(Asked):
+    overrides: Annotated[list[PolicyOverride], Field(max_length=1000)]
+    version: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    """The version that was read; if it is another by now, nothing is changed."""
+
+
+class PutSchedules(Asked):
+    overrides: Annotated[list[ScheduleOverride], Field(max_length=1000)]
+    version: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+
+
+class PolicyLine(Wire):
+    match: str
+    settings: dict[str, Any]
+
+
+class ScheduleLine(Wire):
+    match: str
+    schedule: str
+    options: dict[str, Any]
+
+
+class PoliciesView(Wire):
+    """Layers, later wins: `base`, `configured`, `overrides`, the table's own properties."""
+
+    base: dict[str, Any]
+    configured: list[PolicyLine]
+    overrides: list[PolicyLine]
+    version: int
+    changed_at: datetime | None
+    changed_by: str
+
+
+class SchedulesView(Wire):
+    enabled: bool
+    default_schedule: str
+    timezone: str
+    jitter: str
+    configured: list[ScheduleLine]
+    overrides: list[ScheduleLine]
+    version: int
+    changed_at: datetime | None
+    changed_by: str

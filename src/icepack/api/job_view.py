@@ -1,0 +1,54 @@
+"""Jobs as the API shows them: all that the command line's JSON has, and the names of the contract beside it."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from icepack.domain.job import Job, JobState
+from icepack.domain.wire import to_json
+from icepack.service.intake import Accepted
+
+
+def named(document: dict[str, Any], now: datetime) -> dict[str, Any]:
+    return {
+        "job_id": document["id"],
+        "status": document["state"],
+        "created_at": document["submitted_at"],
+        "estimated_duration_seconds": document["estimated_seconds"],
+        "estimated_completion": _completion(document, now),
+        **document,
+    }
+
+
+def shown(job: Job, now: datetime) -> dict[str, Any]:
+    """With the times as times, since an estimate is made from them."""
+    document = to_json(job) | {"table_name": str(job.table), "started_at": job.started_at}
+    return named(document, now)
+
+
+def _completion(document: dict[str, Any], now: datetime) -> datetime | None:
+    """By what is done so far; before there is anything, by the estimate."""
+    started: datetime | None = document["started_at"]
+    if document["state"] != JobState.RUNNING or started is None:
+        return None
+    progress: dict[str, int] = document["progress"]
+    done, total = progress["partitions_completed"], progress["partitions_total"]
+    if done and total:
+        return started + (now - started) * (total / done)
+    seconds: float | None = document["estimated_seconds"]
+    return None if seconds is None else max(started + timedelta(seconds=seconds), now)
+
+
+def accepted(found: Accepted) -> dict[str, Any]:
+    job, estimate = found.submission.job, found.estimate
+    return {
+        "job_id": str(job.id),
+        "status": job.state.value,
+        "created_at": job.submitted_at,
+        "estimated_duration_seconds": job.estimated_seconds,
+        "estimated_cost": estimate,
+        "outcome": found.submission.outcome.value,
+        "table_name": str(job.table),
+        "action": job.kind.value,
+    }

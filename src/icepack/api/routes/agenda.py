@@ -1,0 +1,93 @@
+"""Policies, schedules and what comes next."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+from fastapi import Body, Query
+from starlette.responses import Response
+
+from icepack.api import examples
+from icepack.api.answers import Place, send
+from icepack.api.caller import Admin, Viewer
+from icepack.api.fleet_shapes import PoliciesView, PutPolicies, PutSchedules, SchedulesView, UpcomingView
+from icepack.api.parameters import Limit
+from icepack.domain.access import Role
+from icepack.service.scheduler import Upcoming
+
+place = Place("agenda")
+
+
+def _body(name: str) -> Any:
+    return Body(openapi_examples={name: {"value": examples.REQUESTS[name]}})
+
+
+@place.get("/policies", PoliciesView, examples.ANSWERS["policies"], role=Role.VIEWER, summary="Policies, by layer")
+def get_policies(caller: Viewer) -> Response:
+    """What the configuration says, and what was set on top of it here."""
+    return send(caller.parts.agenda.policies(caller.sees))
+
+
+@place.put("/policies", PoliciesView, examples.ANSWERS["policies"], role=Role.ADMIN, summary="Set policies")
+def put_policies(caller: Admin, asked: Annotated[PutPolicies, _body("policies")]) -> Response:
+    """Replaces all that was set here before; heeded everywhere within seconds. Needs an admin of every catalog."""
+    caller.must_everywhere(Role.ADMIN, "policies")
+    agenda = caller.parts.agenda
+    before = agenda.policies(caller.sees)["overrides"]
+    found = agenda.put_policies(asked, caller.name)
+    caller.note("policies.put", "policies", f"version {found.version}", before=before, after=list(found.entries))
+    agenda.forget()
+    return send(agenda.policies(caller.sees))
+
+
+@place.get("/schedules", SchedulesView, examples.ANSWERS["schedules"], role=Role.VIEWER, summary="Schedules")
+def get_schedules(caller: Viewer) -> Response:
+    """What the configuration says, and what was set on top of it here."""
+    return send(caller.parts.agenda.schedules(caller.sees))
+
+
+@place.put("/schedules", SchedulesView, examples.ANSWERS["schedules"], role=Role.ADMIN, summary="Set schedules")
+def put_schedules(caller: Admin, asked: Annotated[PutSchedules, _body("schedules")]) -> Response:
+    """Replaces all that was set here before; schedulers heed it at their next look. Needs an admin of every catalog."""
+    caller.must_everywhere(Role.ADMIN, "schedules")
+    agenda = caller.parts.agenda
+    before = agenda.schedules(caller.sees)["overrides"]
+    found = agenda.put_schedules(asked, caller.name)
+    caller.note("schedules.put", "schedules", f"version {found.version}", before=before, after=list(found.entries))
+    agenda.forget()
+    return send(agenda.schedules(caller.sees))
+
+
+@place.get("/schedule/upcoming", UpcomingView, examples.ANSWERS["upcoming"], role=Role.VIEWER, summary="What runs next")
+def upcoming(
+    caller: Viewer,
+    table: Annotated[str | None, Query(max_length=2000, description="Only what this name or glob means.")] = None,
+    hours: Annotated[int, Query(ge=1, le=24 * 31, description="How far to look ahead.")] = 24,
+    limit: Limit = 100,
+) -> Response:
+    """In order; worked out at most half a minute ago."""
+    found = caller.parts.agenda.ahead(caller.sees, timedelta(hours=hours), limit, table)
+    return send(
+        {
+            "enabled": found.enabled,
+            "from": found.since,
+            "until": found.until,
+            "timezone": found.timezone,
+            "runs": [_shown(item) for item in found.runs],
+            "total": found.total,
+        }
+    )
+
+
+def _shown(item: Upcoming) -> dict[str, Any]:
+    given, occurrence = item.entry.compaction, item.occurrence
+    return {
+        "table": str(item.table),
+        "due_at": occurrence.due_at,
+        "tick": occurrence.tick,
+        "opens_at": occurrence.opens_at,
+        "jitter_seconds": occurrence.jitter.total_seconds(),
+        "schedule": item.entry.line,
+        "compaction": None if given is None else dict(given),
+    }

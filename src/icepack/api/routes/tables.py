@@ -1,0 +1,237 @@
+"""Tables, from the cache: none of these waits for a catalog."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import Query
+from pydantic import AwareDatetime
+from starlette.responses import Response
+
+from icepack.api import examples
+from icepack.api.answers import Place, encoded, send
+from icepack.api.caller import Caller, Viewer
+from icepack.api.examples import listed
+from icepack.api.fleet_shapes import (
+    HistogramView,
+    HistoryView,
+    PartitionPage,
+    PlanView,
+    SnapshotsView,
+    TablePage,
+    TableView,
+)
+from icepack.api.parameters import Limit, TableName
+from icepack.domain.access import Role
+from icepack.domain.access_ports import TableDocument
+from icepack.domain.plan.score import score_partition
+from icepack.domain.queue_ports import TableSummary
+from icepack.domain.status import PartitionStatus
+from icepack.domain.table import TableId
+from icepack.domain.wire import from_json
+from icepack.errors import InvalidOption, TableNotFound
+from icepack.service.directory import Listing
+
+place = Place("tables")
+Sort = Literal["score", "-score", "name"]
+
+
+@place.get("/tables", TablePage, examples.ANSWERS["tables"], role=Role.VIEWER, summary="Tables with their scores")
+def list_tables(
+    caller: Viewer,
+    search: Annotated[str | None, Query(max_length=200, description="Part of the name, whatever its case.")] = None,
+    catalog: Annotated[str | None, Query(max_length=2000, description="Only of this catalog.")] = None,
+    sort: Annotated[Sort, Query(description="`score` has the sickest first.")] = "score",
+    limit: Limit = 50,
+    cursor: Annotated[str | None, Query(max_length=4000, description="`next_cursor` of the page before.")] = None,
+) -> Response:
+    """`total` counts all pages; a cursor stays good when tables come and go."""
+    listing = caller.parts.directory.listing().within(caller.sees)
+    found = _matching(listing, sort, search, catalog)
+    rest = found if cursor is None else _after(found, sort, _opened(cursor))
+    page = rest[:limit]
+    more = _closed(page[-1]) if len(rest) > limit else None
+    texts = ",".join(_text(listing, item) for item in page)
+    body = f'{{"tables":[{texts}],"total":{len(found)},"next_cursor":{json.dumps(more)}}}'
+    return Response(body, media_type="application/json")
+
+
+@place.get(
+    "/tables/{table:path}/plan",
+    PlanView,
+    examples.ANSWERS["plan"],
+    role=Role.VIEWER,
+    summary="Dry run of a compaction",
+)
+def plan_table(caller: Viewer, table: TableName) -> Response:
+    """Estimated for each partition from the cached status; no group names its files."""
+    intake = caller.parts.intake
+    cached = intake.known(_find(caller, table))
+    return send(
+        {
+            "table_name": str(cached.table),
+            "observed_at": cached.status.observed_at,
+            "compaction": intake.plan(cached),
+            "recommendation": cached.recommendation,
+        }
+    )
+
+
+@place.get(
+    "/tables/{table:path}/history",
+    HistoryView,
+    examples.ANSWERS["history"],
+    role=Role.VIEWER,
+    summary="Runs on a table, and its figures over time",
+)
+def table_history(
+    caller: Viewer,
+    table: TableName,
+    limit: Limit = 20,
+    before: Annotated[AwareDatetime | None, Query(description="Runs that began before this moment.")] = None,
+) -> Response:
+    """Runs newest first; `points` are for a chart, and come with the first page only."""
+    found = _find(caller, table)
+    runs = caller.parts.board.runs(found, limit=limit, before=before)
+    points = caller.parts.board.points(found) if before is None else []
+    return send({"table_name": str(found), "runs": runs.runs, "points": points, "next_before": runs.next_before})
+
+
+@place.get(
+    "/tables/{table:path}/snapshots",
+    SnapshotsView,
+    examples.ANSWERS["snapshots"],
+    role=Role.VIEWER,
+    summary="Snapshots, branches and tags",
+)
+def table_snapshots(caller: Viewer, table: TableName) -> Response:
+    """As they were when the table was last looked at."""
+    name, status = _status(caller, table)
+    return send({**name, "snapshot_id": status["snapshot_id"], "snapshots": status["snapshots"]})
+
+
+@place.get(
+    "/tables/{table:path}/files/histogram",
+    HistogramView,
+    examples.ANSWERS["histogram"],
+    role=Role.VIEWER,
+    summary="Data files by size",
+)
+def table_histogram(caller: Viewer, table: TableName) -> Response:
+    """Each bucket ends below `below_bytes`; the last has no end."""
+    name, status = _status(caller, table)
+    data = status["data"]
+    kept = {key: data[key] for key in ("count", "bytes", "histogram", "small")}
+    return send({**name, **kept, "target_file_bytes": status["target_file_bytes"]})
+
+
+@place.get(
+    "/tables/{table:path}/partitions",
+    PartitionPage,
+    examples.ANSWERS["partitions"],
+    role=Role.VIEWER,
+    summary="Partitions, the most urgent first",
+)
+def table_partitions(
+    caller: Viewer,
+    table: TableName,
+    limit: Limit = 100,
+    offset: Annotated[int, Query(ge=0, lt=2**31, description="Leave out so many.")] = 0,
+) -> Response:
+    """By how badly each wants compaction, from 0 to 1."""
+    name, status = _status(caller, table)
+    partitions = [from_json(PartitionStatus, item) for item in status["partitions"]]
+    now = caller.parts.clock()
+    scored = sorted(
+        ((score_partition(item, now).total, item) for item in partitions), key=lambda pair: (-pair[0], pair[1].key)
+    )
+    page = [{"partition": item, "score": score} for score, item in scored[offset : offset + limit]]
+    more = offset + limit if len(scored) > offset + limit else None
+    return send({**name, "partitions": page, "total": len(scored), "next_offset": more})
+
+
+@place.get(
+    "/tables/{table:path}",
+    TableView,
+    examples.ANSWERS["table"],
+    role=Role.VIEWER,
+    summary="All that is known of a table",
+)
+def get_table(caller: Viewer, table: TableName) -> Response:
+    """Partitions and snapshots have addresses of their own, and are left out of `status` here."""
+    found, document = _document(caller, table)
+    snapshots = {**document.status["snapshots"], "entries": []}
+    return send(
+        {
+            "table": found,
+            "table_name": str(found),
+            "status": {**document.status, "partitions": [], "snapshots": snapshots},
+            "health": document.health,
+            "recommendation": document.recommendation,
+        }
+    )
+
+
+def _find(caller: Caller, text: str) -> TableId:
+    return caller.parts.directory.listing().within(caller.sees).find(text)
+
+
+def _document(caller: Caller, text: str) -> tuple[TableId, TableDocument]:
+    table = _find(caller, text)
+    document = caller.parts.board.table(table)
+    if document is None:
+        raise TableNotFound(f"No table matches '{table}'.", "It was dropped a moment ago.")
+    return table, document
+
+
+def _status(caller: Caller, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    table, document = _document(caller, text)
+    return {"table_name": str(table), "observed_at": document.status["observed_at"]}, document.status
+
+
+def _text(listing: Listing, item: TableSummary) -> str:
+    """Made once for as long as the listing lasts."""
+    found = listing.texts.get(item.table)
+    if found is None:
+        found = listing.texts[item.table] = encoded(listed(item)).decode()
+    return found
+
+
+def _matching(listing: Listing, sort: Sort, search: str | None, catalog: str | None) -> Sequence[TableSummary]:
+    found: Sequence[TableSummary] = listing.tables if sort == "name" else listing.by_score
+    if search:
+        names, wanted = listing.names if sort == "name" else listing.names_by_score, search.lower()
+        found = [item for item, name in zip(found, names, strict=True) if wanted in name]
+    if catalog is not None:
+        found = [item for item in found if item.table.catalog == catalog]
+    return found[::-1] if sort == "-score" else found
+
+
+def _place(item: TableSummary, sort: Sort) -> tuple[Any, ...]:
+    return (item.table,) if sort == "name" else (item.score, item.table)
+
+
+def _after(found: Sequence[TableSummary], sort: Sort, seen: tuple[int, TableId]) -> Sequence[TableSummary]:
+    score, table = seen
+    last = (table,) if sort == "name" else (score, table)
+    if sort == "-score":
+        upwards = found[::-1]
+        return upwards[: bisect_left(upwards, last, key=lambda item: _place(item, sort))][::-1]
+    return found[bisect_right(found, last, key=lambda item: _place(item, sort)) :]
+
+
+def _closed(item: TableSummary) -> str:
+    return base64.urlsafe_b64encode(json.dumps([item.score, str(item.table)]).encode()).decode()
+
+
+def _opened(cursor: str) -> tuple[int, TableId]:
+    try:
+        score, name = json.loads(base64.urlsafe_b64decode(cursor.encode()))
+        return int(score), TableId.parse(name)
+    except (ValueError, TypeError, binascii.Error, RecursionError, UnicodeError) as exc:
+        raise InvalidOption("The cursor is none of ours.", "Begin with the first page.") from exc

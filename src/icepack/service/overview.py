@@ -1,0 +1,163 @@
+"""Figures of the whole fleet, as far as somebody may see it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from icepack.domain.access import Scopes
+from icepack.domain.access_ports import Board, CostLine, CostSum
+from icepack.domain.actions import ActionKind
+from icepack.domain.health import IssueCode, Severity
+from icepack.domain.job import JobState
+from icepack.domain.plan.cost import CostModel
+from icepack.domain.queue_ports import CacheState, TableSummary
+from icepack.service.directory import Directory, Listing
+from icepack.service.remembering import Remembered
+
+COUNTS_SECONDS = 2.0
+COSTS_SECONDS = 30.0
+SICKEST = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFigures:
+    """All cached tables together."""
+
+    count: int = 0
+    average_score: float | None = None
+    by_severity: Mapping[str, int] = field(default_factory=dict)
+    """Tables by their worst issue; `healthy` has none."""
+    data_files: int = 0
+    delete_files: int = 0
+    bytes: int = 0
+    records: int = 0
+    snapshots: int = 0
+    manifests: int = 0
+    issues: Mapping[IssueCode, int] = field(default_factory=dict)
+    """Tables that have the issue."""
+    recommended: Mapping[ActionKind, int] = field(default_factory=dict)
+    """Tables for which the action is recommended."""
+    estimated_dollars: float = 0.0
+    """An estimate: what all that is recommended should cost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    tables: TableFigures
+    sickest: tuple[TableSummary, ...]
+    jobs: Mapping[JobState, int]
+    cache: CacheState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostFigures:
+    """Estimated beside realised; the seconds are measured, the requests are those of the estimate."""
+
+    runs: int
+    estimated_dollars: float
+    realised_dollars: float
+    estimated_seconds: float
+    realised_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostReport:
+    since: datetime
+    until: datetime
+    total: CostFigures
+    by_day: Mapping[str, CostFigures]
+    by_action: Mapping[str, CostFigures]
+    by_table: Mapping[str, CostFigures]
+    """Those that took longest."""
+
+
+class Figures:
+    def __init__(self, directory: Directory, board: Board, model: CostModel, clock: Callable[[], datetime]) -> None:
+        self._directory = directory
+        self._board = board
+        self._model = model
+        self._clock = clock
+        self._counts: Remembered[Mapping[JobState, int]] = Remembered(COUNTS_SECONDS)
+        self._costs: Remembered[CostReport] = Remembered(COSTS_SECONDS)
+        self._tables: dict[tuple[int | None, Scopes], TableFigures] = {}
+
+    def overview(self, scopes: Scopes) -> Overview:
+        listing = self._directory.listing().within(scopes)
+        return Overview(
+            tables=self._of_tables(listing, scopes),
+            sickest=listing.by_score[:SICKEST],
+            jobs=self._counts.get(scopes, lambda: self._board.job_counts(scopes)),
+            cache=self._directory.state(),
+        )
+
+    def cost(self, scopes: Scopes, days: int) -> CostReport:
+        return self._costs.get((scopes, days), lambda: self._add_up(scopes, days))
+
+    def _of_tables(self, listing: Listing, scopes: Scopes) -> TableFigures:
+        """Worked out once per generation."""
+        key = (listing.generation, scopes)
+        if key not in self._tables:
+            if any(generation != listing.generation for generation, _ in self._tables):
+                self._tables = {}
+            self._tables[key] = table_figures(listing.tables)
+        return self._tables[key]
+
+    def _add_up(self, scopes: Scopes, days: int) -> CostReport:
+        until = self._clock()
+        since = until - timedelta(days=days)
+        lines = self._board.costs_by_day(since, scopes)
+        tables = self._board.costs_by_table(since, scopes)
+        return CostReport(
+            since=since,
+            until=until,
+            total=self._priced(line.sums for line in lines),
+            by_day=self._grouped(lines, lambda line: line.key[0]),
+            by_action=self._grouped(lines, lambda line: line.key[1]),
+            by_table=self._grouped(tables, lambda line: line.key[0]),
+        )
+
+    def _grouped(self, lines: Iterable[CostLine], key: Callable[[CostLine], str]) -> dict[str, CostFigures]:
+        groups: dict[str, list[CostSum]] = {}
+        for line in lines:
+            groups.setdefault(key(line), []).append(line.sums)
+        return {name: self._priced(sums) for name, sums in groups.items()}
+
+    def _priced(self, sums: Iterable[CostSum]) -> CostFigures:
+        found = list(sums)
+        model = self._model
+        seconds = sum(item.realised_seconds for item in found)
+        requests = (
+            sum(item.get_requests for item in found) * model.get_dollars_per_1000
+            + sum(item.put_requests for item in found) * model.put_dollars_per_1000
+        ) / 1000
+        compute = seconds * model.parallelism * model.memory_gb * model.compute_dollars_per_gb_second
+        return CostFigures(
+            runs=sum(item.runs for item in found),
+            estimated_dollars=sum(item.estimated_dollars for item in found),
+            realised_dollars=requests + compute,
+            estimated_seconds=sum(item.estimated_seconds for item in found),
+            realised_seconds=seconds,
+        )
+
+
+def table_figures(tables: Iterable[TableSummary]) -> TableFigures:
+    found = list(tables)
+    severities = Counter(item.brief.severity.value if item.brief.severity else "healthy" for item in found)
+    totals = [item.totals for item in found]
+    return TableFigures(
+        count=len(found),
+        average_score=round(sum(item.score for item in found) / len(found), 1) if found else None,
+        by_severity={name: severities[name] for name in ("healthy", *Severity)},
+        data_files=sum(total.data_files for total in totals),
+        delete_files=sum(total.delete_files for total in totals),
+        bytes=sum(total.bytes for total in totals),
+        records=sum(total.records for total in totals),
+        snapshots=sum(total.snapshots for total in totals),
+        manifests=sum(total.manifests for total in totals),
+        issues=dict(Counter(code for item in found for code in item.brief.issues)),
+        recommended=dict(Counter(kind for item in found for kind in item.brief.actions)),
+        estimated_dollars=sum(item.brief.estimated_dollars for item in found),
+    )

@@ -1,0 +1,160 @@
+"""Lists to show, read straight from their rows: nothing is taken apart only to be put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Engine, Select, and_, func, select
+
+from icepack.domain.access import EVERYTHING, Scopes
+from icepack.domain.access_ports import (
+    Board,
+    CostLine,
+    CostSum,
+    Document,
+    JobDocuments,
+    RunDocuments,
+    RunningJob,
+    TableDocument,
+)
+from icepack.domain.job import JOB_VERSION, JobEvent, JobFilter, JobProgress, JobState
+from icepack.domain.run import RunState
+from icepack.domain.table import TableId
+from icepack.store.days import day_of
+from icepack.store.faults import plain_faults
+from icepack.store.globs import within
+from icepack.store.job_rows import conditions, to_event
+from icepack.store.schema import DUE, cache_rows, constant, events, job_keys, jobs, lanes, runs, table_statuses
+from icepack.store.table_cache import visible
+from icepack.store.text import storable
+from icepack.store.transaction import reading
+
+_HEAVY = ("details", "digest", "catalog", "namespace")
+_LISTED = [column for column in jobs.c if column.name not in _HEAVY]
+# Plain text: the names that columns have are of a kind of their own, which takes long to write as JSON.
+_NAMES = tuple(str(column.name) for column in _LISTED)
+_SUMMED = ("estimated_dollars", "estimated_seconds", "realised_seconds", "get_requests", "put_requests")
+_NO_PROGRESS = asdict(JobProgress())
+_DOCUMENTS = (cache_rows.c.status, cache_rows.c.health, cache_rows.c.recommendation)
+
+
+class SqlBoard(Board):
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def jobs(
+        self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
+    ) -> JobDocuments:
+        mine = within(jobs, scopes, self._engine.dialect)
+        statement = select(*_LISTED).where(mine, *conditions(wanted, before)).order_by(jobs.c.number.desc())
+        rows = self._rows(statement.limit(limit + 1))
+        found = tuple(job_document(row) for row in rows[:limit])
+        return JobDocuments(jobs=found, next_before=found[-1]["number"] if len(rows) > limit else None)
+
+    def job_counts(self, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]:
+        mine = within(jobs, scopes, self._engine.dialect)
+        found = {row[0]: row[1] for row in self._rows(select(jobs.c.state, func.count()).where(mine).group_by("state"))}
+        return {state: found.get(state.value, 0) for state in JobState}
+
+    def has_key(self, key: str) -> bool:
+        return bool(self._rows(select(job_keys.c.key).where(job_keys.c.key == storable(key))))
+
+    def keyed_jobs(self, prefix: str) -> list[UUID]:
+        # SQLite's LIKE takes small letters for capitals, so the beginning is compared once more.
+        exactly = func.substr(job_keys.c.key, 1, len(prefix)) == prefix
+        begins = and_(job_keys.c.key.startswith(prefix, autoescape=True), exactly)
+        statement = select(jobs.c.id).join(job_keys, job_keys.c.job_id == jobs.c.id).where(begins)
+        return [row.id for row in self._rows(statement.order_by(jobs.c.number))]
+
+    def oldest_due(self) -> datetime | None:
+        head = lanes.join(jobs, jobs.c.number == lanes.c.head_number)
+        waiting = select(func.min(jobs.c.submitted_at)).select_from(head).where(DUE, lanes.c.owner.is_(None))
+        found: datetime | None = self._rows(waiting)[0][0]
+        return found
+
+    def events_after(self, number: int, *, limit: int = 1000) -> list[JobEvent]:
+        statement = select(events).where(events.c.number > number, events.c.job_id.is_not(None))
+        return [to_event(row._mapping) for row in self._rows(statement.order_by(events.c.number).limit(limit))]
+
+    def newest_event(self) -> int:
+        return self._rows(select(func.max(events.c.number)))[0][0] or 0
+
+    def running(self) -> list[RunningJob]:
+        statement = select(jobs.c.id, jobs.c.table_name, jobs.c.progress)
+        rows = self._rows(statement.where(jobs.c.state == constant(JobState.RUNNING.value)))
+        return [
+            RunningJob(job_id=row.id, table=TableId.parse(row.table_name), progress=JobProgress(**row.progress))
+            for row in rows
+        ]
+
+    def table(self, table: TableId) -> TableDocument | None:
+        rows = self._rows(visible(*_DOCUMENTS).where(cache_rows.c.table_name == str(table)))
+        return TableDocument(**rows[0]._mapping) if rows else None
+
+    def runs(self, table: TableId, *, limit: int = 50, before: datetime | None = None) -> RunDocuments:
+        statement = select(runs.c.record, runs.c.started_at).where(runs.c.table_name == str(table))
+        if before is not None:
+            statement = statement.where(runs.c.started_at < before)
+        rows = self._rows(statement.order_by(runs.c.started_at.desc(), runs.c.job_id.desc()).limit(limit + 1))
+        more = rows[limit - 1].started_at if len(rows) > limit else None
+        return RunDocuments(runs=tuple(row.record for row in rows[:limit]), next_before=more)
+
+    def points(self, table: TableId, *, limit: int = 200) -> list[Document]:
+        """The newest, oldest of them first, as a chart wants them."""
+        at = table_statuses.c.observed_at
+        statement = select(at, table_statuses.c.totals).where(table_statuses.c.table_name == str(table))
+        rows = self._rows(statement.order_by(at.desc()).limit(limit))
+        return [{"observed_at": row.observed_at, "totals": row.totals} for row in reversed(rows)]
+
+    def costs_by_day(self, since: datetime, scopes: Scopes = EVERYTHING) -> list[CostLine]:
+        day = day_of(runs.c.started_at)
+        return self._costs(since, scopes, day, runs.c.action)
+
+    def costs_by_table(self, since: datetime, scopes: Scopes = EVERYTHING, *, limit: int = 20) -> list[CostLine]:
+        lines = self._costs(since, scopes, runs.c.table_name)
+        return sorted(lines, key=lambda line: (-line.sums.realised_seconds, line.key))[:limit]
+
+    def _costs(self, since: datetime, scopes: Scopes, *keys: Any) -> list[CostLine]:
+        sums = [func.sum(runs.c[name]) for name in _SUMMED]
+        statement = select(*keys, func.count(), *sums).where(self._ended(since, scopes)).group_by(*keys).order_by(*keys)
+        width = len(keys)
+        return [
+            CostLine(key=tuple(row[:width]), sums=_sums(row[width], row[width + 1 :])) for row in self._rows(statement)
+        ]
+
+    def _ended(self, since: datetime, scopes: Scopes) -> ColumnElement[bool]:
+        mine = within(runs, scopes, self._engine.dialect)
+        return and_(runs.c.started_at >= since, runs.c.state != constant(RunState.RUNNING.value), mine)
+
+    def _rows(self, statement: Select[Any]) -> Any:
+        with plain_faults(self._engine.url), reading(self._engine) as connection:
+            return connection.execute(statement).all()
+
+
+def _sums(count: int, sums: Sequence[Any]) -> CostSum:
+    """PostgreSQL's sums of whole numbers are decimals."""
+    *spans, gets, puts = sums
+    named = dict(zip(_SUMMED, (*spans, int(gets), int(puts)), strict=True))
+    return CostSum(runs=count, **named)
+
+
+@lru_cache(maxsize=20_000)
+def _table_document(name: str) -> Document:
+    table = TableId.parse(name)
+    return {"catalog": table.catalog, "namespace": list(table.namespace), "name": table.name}
+
+
+def job_document(row: Sequence[Any]) -> Document:
+    """A job as `to_json` has it, without its details; the action is taken as it is kept."""
+    document = dict(zip(_NAMES, row, strict=True))
+    document["action"] = document.pop("parameters")
+    document["priority"] = -document.pop("rank")
+    document["progress"] = {**_NO_PROGRESS, **document["progress"]}
+    document["table"] = _table_document(document["table_name"])
+    document["version"] = JOB_VERSION
+    return document

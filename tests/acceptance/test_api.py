@@ -1,0 +1,239 @@
+"""`icepack up` as its users meet it: a real server process, a real PostgreSQL, a real worker with Spark."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+from pyiceberg.catalog import load_catalog
+
+from contract.postgres import PostgresServer
+from icepack.api.credentials import new_key
+from icepack.client import ApiProblem, Client
+from icepack.config.folders import LAKE, EmbeddedLake
+from icepack.domain.access import ApiKey, Role, Scope
+from icepack.domain.job import JobProgress, JobState
+from icepack.errors import EnvironmentFault
+from icepack.store.backend import open_stores
+
+from .chaos import SCHEMA, SPEC
+
+ONE_AT_A_TIME = {"rewrite_all": True, "options": {"max-concurrent-file-group-rewrites": "1"}}
+PATIENCE_SECONDS = 180.0
+
+
+class Lake:
+    def __init__(self, folder: Path) -> None:
+        self.place = EmbeddedLake(folder / "lake")
+        self.place.folder.mkdir()
+        self.catalog = load_catalog(LAKE, **self.place.properties)
+        self.catalog.create_namespace("db")
+
+    def table(self, name: str, partitions: int, files: int = 3) -> None:
+        table = self.catalog.create_table(("db", name), SCHEMA, partition_spec=SPEC)
+        for number in range(files):
+            ids = range(number * partitions * 4, (number + 1) * partitions * 4)
+            columns = {
+                "id": pa.array(ids, pa.int64()),
+                "part": pa.array([n % partitions for n in ids], pa.int32()),
+                "v": [f"v{n}" for n in ids],
+            }
+            table.append(pa.table(columns))
+
+    def rows(self, name: str) -> list[Any]:
+        return sorted(map(repr, self.catalog.load_table(("db", name)).scan().to_arrow().to_pylist()))
+
+    def files(self, name: str) -> int:
+        return len(self.catalog.load_table(("db", name)).inspect.files())
+
+    def operations(self, name: str) -> list[str]:
+        found = self.catalog.load_table(("db", name)).metadata.snapshots
+        return [snapshot.summary.operation.value for snapshot in found if snapshot.summary]
+
+
+class Up:
+    """The running service."""
+
+    def __init__(self, folder: Path, lake: Lake, state_url: str) -> None:
+        self.folder, self.lake = folder, lake
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{port}"
+        settings = {
+            "catalogs": {LAKE: lake.place.properties},
+            "state": {"url": state_url},
+            "server": {"port": port},
+            "auth": {"enabled": True},
+            "worker": {"lease": "10s", "poll": "200ms"},
+            "spark": {
+                "master": "local[2]",
+                "driver_memory": "1g",
+                "conf": {
+                    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+                    "spark.sql.shuffle.partitions": "2",
+                    "spark.ui.enabled": "false",
+                },
+            },
+        }
+        config = folder / "icepack.yaml"
+        config.write_text(yaml.safe_dump(settings))
+        self.log = folder / "up.log"
+        command = [sys.executable, "-m", "icepack.cli.main", "--config", str(config), "up"]
+        environ = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+        with self.log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [*command, "--without", "scheduler", "--without", "orchestrator"],
+                stdout=output,
+                stderr=output,
+                env=environ,
+                start_new_session=True,
+            )
+
+    def until(self, condition: Any, what: str) -> Any:
+        end = time.monotonic() + PATIENCE_SECONDS
+        while not (found := condition()):
+            if time.monotonic() > end or self.process.poll() is not None:
+                raise AssertionError(f"{what} did not happen:\n{self.log.read_text()[-3000:]}")
+            time.sleep(0.1)
+        return found
+
+    def children(self) -> list[int]:
+        """Its workers, by the line that they were started with."""
+        found = []
+        for path in Path("/proc").iterdir():
+            with suppress(OSError):
+                if path.name.isdecimal() and str(self.folder) in (path / "cmdline").read_text():
+                    found.append(int(path.name))
+        return [pid for pid in found if pid != self.process.pid]
+
+    def end(self) -> None:
+        for pid in [self.process.pid, *self.children()]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def state_url() -> Iterator[str]:
+    server = PostgresServer()
+    try:
+        server.start()
+        with server.database() as url:
+            yield url
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="module")
+def key(state_url: str) -> str:
+    made, stores = new_key(), open_stores(state_url)
+    facts = {"role": Role.ADMIN, "scopes": (Scope(),), "created_at": datetime.now(UTC)}
+    stores.keys.add(ApiKey(id=made.id, name="tests", **facts), made.digest)
+    stores.close()
+    return made.text
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory, state_url: str, key: str) -> Iterator[Up]:
+    folder = tmp_path_factory.mktemp("up")
+    lake = Lake(folder)
+    lake.table("orders", partitions=8)
+    lake.table("long", partitions=40, files=2)
+    lake.table("busy", partitions=2)
+    service = Up(folder, lake, state_url)
+    try:
+        yield service
+    finally:
+        service.end()
+
+
+@pytest.fixture
+def client(up: Up, key: str) -> Iterator[Client]:
+    with Client(up.url, key=key) as found:
+
+        def tables_are_known() -> bool:
+            try:
+                return found.tables().total == 3
+            except EnvironmentFault:
+                return False
+
+        up.until(tables_are_known, "the first look at the lake")
+        yield found
+
+
+def test_a_table_is_compacted_and_keeps_its_rows(up: Up, client: Client) -> None:
+    rows, seen = up.lake.rows("orders"), []
+    plan = client.plan("orders").compaction
+    accepted = client.act("orders", "compact", options=ONE_AT_A_TIME)
+    assert accepted.status is JobState.QUEUED
+    assert plan.estimated
+    job = client.wait(accepted.job_id, seconds=PATIENCE_SECONDS, every=0.1, watch=lambda it: seen.append(it.progress))
+    assert job.state is JobState.SUCCEEDED, job.message
+    on_its_way = {progress.partitions_completed for progress in seen}
+    assert on_its_way & set(range(1, 8)), "no progress was seen to move"
+    assert job.progress.partitions_completed == job.progress.partitions_total == 8
+    assert job.progress.files_processed == 24
+    assert up.lake.files("orders") == 8
+    assert up.lake.rows("orders") == rows
+    assert [event.kind for event in client.job_events(job.id).events][:2] == ["submitted", "claimed"]
+    assert client.history("orders").runs[0].job_id == job.id
+
+
+def test_a_job_is_cancelled_midway(up: Up, client: Client) -> None:
+    rows = up.lake.rows("long")
+    accepted = client.act("long", "compact", options=ONE_AT_A_TIME)
+    up.until(lambda: client.job(accepted.job_id).progress.partitions_completed, "progress")
+    assert client.cancel(accepted.job_id).state is JobState.RUNNING
+    job = client.wait(accepted.job_id, seconds=PATIENCE_SECONDS, every=0.1)
+    assert job.state is JobState.CANCELLED
+    assert job.progress != JobProgress()
+    assert up.lake.rows("long") == rows
+    assert "replace" not in up.lake.operations("long")
+
+
+def test_twenty_threads_with_one_key_get_one_job(up: Up, client: Client, key: str) -> None:
+    def submit(_: int) -> Any:
+        with Client(up.url, key=key) as own:
+            return own.compact("busy", catalog="lake", namespace="db", idempotency_key="twenty").job_id
+
+    with ThreadPoolExecutor(20) as pool:
+        assert len(set(pool.map(submit, range(20)))) == 1
+    mine = [
+        entry for entry in client.audit(action="api.jobs.submit").entries if entry.details["table"] == "lake.db.busy"
+    ]
+    assert [entry.outcome for entry in mine].count("created") == 1
+
+
+def test_a_worker_that_dies_is_replaced(up: Up, client: Client) -> None:
+    (worker,) = [pid for pid in up.children() if b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
+    os.kill(worker, signal.SIGKILL)
+    up.until(lambda: set(up.children()) - {worker}, "another worker")
+    assert client.health().status == "ok"
+    accepted = client.act("busy", "rewrite_manifests")
+    assert client.wait(accepted.job_id, seconds=PATIENCE_SECONDS, every=0.2).state is JobState.SUCCEEDED
+
+
+def test_it_ends_cleanly(up: Up, client: Client, state_url: str) -> None:
+    with Client(up.url) as stranger, pytest.raises(ApiProblem) as refused:
+        stranger.tables()
+    assert refused.value.status == 401
+    up.process.send_signal(signal.SIGTERM)
+    assert up.process.wait(PATIENCE_SECONDS) == 0, up.log.read_text()[-3000:]
+    assert up.children() == []
+    stores = open_stores(state_url)
+    assert stores.locks.list_locks() == []
+    stores.close()

@@ -1,0 +1,187 @@
+"""Lists to show: narrowed to what the reader may see, page by page, as the stores themselves have it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine
+
+from icepack.domain.access import EVERYTHING, Scope
+from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobState, Submitted
+from icepack.domain.plan.cost import CostEstimate
+from icepack.domain.queue_ports import StatusPoint
+from icepack.domain.run import RunState
+from icepack.domain.table import TableId
+from icepack.domain.wire import to_json
+from icepack.store.board import SqlBoard
+from icepack.store.history import SqlHistoryStore
+
+from .observed import cached
+from .queueing import DONE, LEASE, Queue, request
+from .records import NOON, ODD, ORDERS, run, totals
+
+NOWHERE = ()
+
+
+@pytest.fixture
+def board(engine: Engine) -> SqlBoard:
+    return SqlBoard(engine)
+
+
+def tables(*names: str) -> list[TableId]:
+    return [TableId.parse(name) for name in names]
+
+
+class TestJobs:
+    def test_a_listed_job_is_the_job_without_its_details(self, queue: Queue, board: SqlBoard) -> None:
+        job = queue.submit(ODD, priority=3, requester="ann", estimated_seconds=2.5)
+        (listed,) = board.jobs(JobFilter()).jobs
+        expected = to_json(job)
+        del expected["details"], expected["lease_ends_at"]
+        plain = {name: str(value) if name in ("id",) else value for name, value in listed.items()}
+        plain["submitted_at"] = expected["submitted_at"]
+        assert plain == {**expected, "table_name": str(ODD)}
+
+    def test_pages_follow_one_another(self, queue: Queue, board: SqlBoard) -> None:
+        made = [queue.submit(f"lake.sales.t{number}").number for number in range(5)]
+        seen, before = [], None
+        while True:
+            page = board.jobs(JobFilter(), limit=2, before=before)
+            seen += [job["number"] for job in page.jobs]
+            before = page.next_before
+            if before is None:
+                break
+        assert seen == made[::-1]
+
+    @pytest.mark.parametrize(
+        ("scopes", "expected"),
+        [
+            (EVERYTHING, {"lake.sales.a", "lake.sales_eu.b", "lake.ops.c", "other.sales.d", "lake.Sales.e"}),
+            ((Scope("lake", "sales*"),), {"lake.sales.a", "lake.sales_eu.b"}),
+            ((Scope("lake", "sales_??"),), {"lake.sales_eu.b"}),
+            ((Scope("lake", "sales"), Scope("other", "*")), {"lake.sales.a", "other.sales.d"}),
+            ((Scope("*", "sales"),), {"lake.sales.a", "other.sales.d"}),
+            ((Scope("l%e", "*"), Scope("l_ke", "*"), Scope("*[a]*", "*")), set()),
+            (NOWHERE, set()),
+        ],
+    )
+    def test_only_jobs_within_scope_are_seen(
+        self, queue: Queue, board: SqlBoard, scopes: tuple[Scope, ...], expected: set[str]
+    ) -> None:
+        for name in ("lake.sales.a", "lake.sales_eu.b", "lake.ops.c", "other.sales.d", "lake.Sales.e"):
+            queue.submit(name)
+        assert {job["table_name"] for job in board.jobs(JobFilter(), scopes).jobs} == expected
+        assert board.job_counts(scopes)[JobState.QUEUED] == len(expected)
+        assert all(any(scope.covers(table) for scope in scopes) for table in tables(*expected))
+
+    def test_running_jobs_tell_how_far_they_are(self, queue: Queue, board: SqlBoard) -> None:
+        queue.submit()
+        claim = queue.claim()
+        (running,) = board.running()
+        assert (running.job_id, running.table) == (claim.job_id, claim.table)
+        queue.jobs.finish(claim, DONE)
+        assert board.running() == []
+
+    def test_the_oldest_that_waits_is_known(self, queue: Queue, board: SqlBoard) -> None:
+        assert board.oldest_due() is None
+        first = queue.submit("lake.sales.a")
+        queue.wait(60)
+        queue.submit("lake.sales.b")
+        assert board.oldest_due() == first.submitted_at
+        list(queue.claim_all())
+        assert board.oldest_due() is None
+
+    def test_events_follow_one_another(self, queue: Queue, board: SqlBoard) -> None:
+        assert board.newest_event() == 0
+        queue.submit()
+        seen = board.events_after(0)
+        queue.claim()
+        queue.locks.acquire(TableId("lake", ("x",), "y"), "me", LEASE)
+        assert [event.kind for event in board.events_after(seen[-1].number)] == ["claimed"]
+        assert board.newest_event() > seen[-1].number
+
+
+class TestKeys:
+    def test_a_key_means_the_same_request_whatever_was_made_of_it(self, queue: Queue, board: SqlBoard) -> None:
+        from icepack.domain.actions import RewriteManifests
+
+        asked = {"idempotency_key": "api:ann:1", "fingerprint": "same"}
+        first = queue.jobs.submit(request(**asked))
+        again = queue.jobs.submit(request(action=RewriteManifests(), **asked))
+        assert (again.outcome, again.job.id) == (Submitted.REPEATED, first.job.id)
+        with pytest.raises(IdempotencyKeyReused):
+            queue.jobs.submit(request(idempotency_key="api:ann:1", fingerprint="other"))
+
+    def test_jobs_are_found_by_the_beginning_of_their_keys(self, queue: Queue, board: SqlBoard) -> None:
+        made = [queue.submit(f"lake.sales.t{number}", idempotency_key=f"api:ann:k:{number}") for number in range(3)]
+        queue.submit("lake.sales.t9", idempotency_key="api:ann:kk")
+        assert board.keyed_jobs("api:ann:k:") == [job.id for job in made]
+
+
+class TestTables:
+    def test_a_cached_table_is_read_as_it_was_written(self, queue: Queue, board: SqlBoard) -> None:
+        seen = cached(ORDERS)
+        generation = queue.cache.begin("me", LEASE)
+        queue.cache.write(generation, [seen])
+        assert board.table(ORDERS) is None
+        queue.cache.swap(generation)
+        found = board.table(ORDERS)
+        assert found is not None
+        assert found.status == to_json(seen.status)
+        assert found.health == to_json(seen.health)
+        assert found.recommendation == to_json(seen.recommendation)
+
+    def test_a_summary_has_what_lists_show(self, queue: Queue) -> None:
+        seen = cached(ORDERS)
+        generation = queue.cache.begin("me", LEASE)
+        queue.cache.write(generation, [seen])
+        queue.cache.swap(generation)
+        (summary,) = queue.cache.summaries()
+        assert summary.brief.issues == tuple(issue.code for issue in seen.health.issues)
+        assert summary.brief.actions == tuple(item.kind for item in seen.recommendation.actions)
+        assert summary.brief.partitions == 1
+
+
+class TestRuns:
+    def test_runs_of_a_table_come_page_by_page(self, engine: Engine, board: SqlBoard) -> None:
+        history = SqlHistoryStore(engine)
+        made = [run(minutes=minute) for minute in range(3)]
+        for record in made:
+            history.save(record)
+        history.save(run(ODD))
+        page = board.runs(ORDERS, limit=2)
+        rest = board.runs(ORDERS, limit=2, before=page.next_before)
+        assert [*page.runs, *rest.runs] == [to_json(record) for record in reversed(made)]
+        assert rest.next_before is None
+
+    def test_points_come_in_order(self, engine: Engine, board: SqlBoard) -> None:
+        history = SqlHistoryStore(engine)
+        moments = [NOON + timedelta(hours=hour) for hour in range(4)]
+        history.save_status([StatusPoint(table=ORDERS, observed_at=at, totals=totals(1)) for at in moments])
+        assert [point["observed_at"] for point in board.points(ORDERS, limit=3)] == moments[1:]
+
+    def test_costs_are_summed_by_day_and_by_table(self, engine: Engine, board: SqlBoard) -> None:
+        history = SqlHistoryStore(engine)
+        estimate = CostEstimate(get_requests=10, put_requests=3, duration_seconds=5.0, dollars=0.5)
+        for minutes in (0, 1, 24 * 60):
+            history.save(run(minutes=minutes, estimate=estimate, realised_seconds=7.0))
+        history.save(run(ODD, realised_seconds=100.0))
+        history.save(run(state=RunState.RUNNING, realised_seconds=1000.0))
+        history.save(run(minutes=-60, realised_seconds=1000.0))
+        scope = (Scope("lake", "sales"),)
+        lines = board.costs_by_day(NOON, scope)
+        assert [(line.key, line.sums.runs) for line in lines] == [
+            (("2026-11-15", "compact"), 2),
+            (("2026-11-16", "compact"), 1),
+        ]
+        assert asdict(lines[0].sums) == {
+            "runs": 2,
+            "estimated_dollars": 1.0,
+            "estimated_seconds": 10.0,
+            "realised_seconds": 14.0,
+            "get_requests": 20,
+            "put_requests": 6,
+        }
+        assert [line.key for line in board.costs_by_table(NOON)] == [(str(ODD),), (str(ORDERS),)]

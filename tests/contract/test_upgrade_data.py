@@ -1,0 +1,81 @@
+"""Rows that were there before a migration get what new ones are written with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Engine, MetaData, Table, insert, select
+
+from icepack.domain.plan.cost import CostEstimate
+from icepack.domain.wire import to_json
+from icepack.store import migrate
+from icepack.store.backend import open_engine, open_stores
+from icepack.store.cached_rows import to_row
+from icepack.store.history import _values
+from icepack.store.job_rows import new_row
+from icepack.store.transaction import writing
+
+from .observed import cached
+from .queueing import LEASE, request
+from .records import NOON, ODD, ORDERS, run
+
+
+def _upgrade_to(engine: Engine, revision: str) -> None:
+    with writing(engine) as connection:
+        config = Config(attributes={"connection": connection})
+        config.set_main_option("script_location", str(Path(migrate.__file__).parent / "migrations"))
+        command.upgrade(config, revision)
+
+
+def _insert(engine: Engine, name: str, values: dict[str, Any]) -> None:
+    """As the release before would have: without the columns that it did not know."""
+    from icepack.store.schema import metadata
+
+    with writing(engine) as connection:
+        known = {column.name for column in Table(name, MetaData(), autoload_with=connection).c}
+        table = metadata.tables[name]
+        old = Table(name, MetaData(), *(column._copy() for column in table.c if column.name in known))
+        connection.execute(insert(old).values({key: value for key, value in values.items() if key in known}))
+
+
+def test_old_rows_are_completed(database_url: str) -> None:
+    engine = open_engine(database_url)
+    _upgrade_to(engine, "0002")
+    estimate = CostEstimate(get_requests=7, put_requests=3, dollars=0.5, duration_seconds=9.0)
+    for table in (ORDERS, ODD):
+        _insert(engine, "jobs", {**new_row(request(table)), "submitted_at": NOON})
+        job_id = UUID(int=hash(table) % 2**64)
+        _insert(engine, "runs", _values(run(table, job_id=job_id, estimate=estimate, realised_seconds=11.0)))
+    generation = {"number": 1, "state": "current", "owner": "me", "started_at": NOON, "expires_at": NOON, "message": ""}
+    _insert(engine, "cache_generations", {**generation, "ended_at": NOON})
+    from icepack.domain.queue_ports import Generation
+
+    seen = cached(ORDERS)
+    _insert(engine, "cache_rows", to_row(Generation(number=1, owner="me", lease=LEASE), seen))
+    engine.dispose()
+
+    stores = open_stores(database_url)
+    with stores.engine.connect() as connection:
+        jobs, runs, rows = (
+            Table(name, MetaData(), autoload_with=connection) for name in ("jobs", "runs", "cache_rows")
+        )
+        places = dict(connection.execute(select(jobs.c.table_name, jobs.c.namespace)).tuples().all())
+        costs = connection.execute(select(runs).where(runs.c.table_name == str(ORDERS))).one()
+        assert connection.execute(select(rows.c.brief)).scalar_one() is not None
+    assert places == {str(ORDERS): "sales", str(ODD): '"a.b"."the ""best""".日本'}
+    assert (costs.namespace, costs.estimated_dollars, costs.realised_seconds, costs.get_requests) == (
+        "sales",
+        0.5,
+        11.0,
+        7,
+    )
+    (summary,) = stores.cache.summaries()
+    fresh = to_json(summary.brief)
+    from icepack.domain.queue_ports import brief_of
+
+    assert fresh == to_json(brief_of(seen))
+    stores.close()
