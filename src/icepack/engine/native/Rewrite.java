@@ -22,14 +22,20 @@ import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.FileContent;
 import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.HasTableOperations;
+import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.ManifestFiles;
+import org.apache.iceberg.ManifestReader;
 import org.apache.iceberg.Metrics;
 import org.apache.iceberg.MetricsConfig;
 import org.apache.iceberg.MetricsModes;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.RewriteFiles;
-import org.apache.iceberg.SortOrder;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotAncestryValidator;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableScan;
+import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.expressions.Literal;
 import org.apache.iceberg.io.CloseableIterable;
@@ -176,6 +182,7 @@ public class Rewrite {
       rewrite.deleteFile((DataFile) ((FileScanTask) tasks.get(path)).file());
     }
     removeDeletesOf(rewrite, gone);
+    rewrite.validateWith(new Guard(table, table.snapshot(snapshotId).sequenceNumber(), gone));
     MetricsConfig metrics = MetricsConfig.forTable(table);
     Iterator added = wanted.get("added").elements();
     while (added.hasNext()) {
@@ -214,6 +221,87 @@ public class Rewrite {
         if (((Integer) left.get(key(file))).intValue() == 0) {
           rewrite.deleteFile(file);
         }
+      }
+    }
+  }
+
+  /**
+   * Iceberg drops every delete that is older than the oldest data file left, and does not count the files that a
+   * rewrite adds under an older number (seen in 1.12). An equality delete that came meanwhile would be lost when
+   * nothing but newer files is left beside the outputs, and its rows would come back. Asked with every attempt.
+   */
+  public static class Guard implements SnapshotAncestryValidator {
+    private final Table table;
+    private final long start;
+    private final Set gone;
+
+    public Guard(Table table, long start, Set gone) {
+      this.table = table;
+      this.start = start;
+      this.gone = gone;
+    }
+
+    public boolean validate(Iterable ancestors) {
+      Snapshot head = null;
+      long oldest = Long.MAX_VALUE;
+      Iterator each = ancestors.iterator();
+      while (each.hasNext()) {
+        Snapshot snapshot = (Snapshot) each.next();
+        if (head == null) {
+          head = snapshot;
+        }
+        if (snapshot.sequenceNumber() <= start) {
+          break;
+        }
+        if (addsEqualityDeletes(snapshot)) {
+          oldest = snapshot.sequenceNumber();
+        }
+      }
+      if (oldest != Long.MAX_VALUE && oldestLeft(head) > oldest) {
+        throw new ValidationException("Found new equality deletes, which this commit would drop", new Object[0]);
+      }
+      return true;
+    }
+
+    public String errorMessage() {
+      return "";
+    }
+
+    private boolean addsEqualityDeletes(Snapshot snapshot) {
+      Iterator added = snapshot.addedDeleteFiles(table.io()).iterator();
+      while (added.hasNext()) {
+        if (((DeleteFile) added.next()).content() == FileContent.EQUALITY_DELETES) {
+          return true;
+        }
+      }
+      return false;
+    }
+
+    private long oldestLeft(Snapshot head) {
+      long oldest = ((HasTableOperations) table).operations().current().lastSequenceNumber();
+      Iterator manifests = head.dataManifests(table.io()).iterator();
+      while (manifests.hasNext()) {
+        ManifestReader reader = ManifestFiles.read((ManifestFile) manifests.next(), table.io(), table.specs());
+        try {
+          Iterator files = reader.iterator();
+          while (files.hasNext()) {
+            DataFile file = (DataFile) files.next();
+            if (!gone.contains(file.location())) {
+              oldest = Math.min(oldest, file.dataSequenceNumber().longValue());
+            }
+          }
+        } finally {
+          close(reader);
+        }
+      }
+      return oldest;
+    }
+
+    private static void close(ManifestReader reader) {
+      try {
+        reader.close();
+      } catch (java.io.IOException e) {
+        throw new java.io.UncheckedIOException(e);
       }
     }
   }
