@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 LAKE ?= demo-lake
 WORKERS ?= 2
+SOAK_SECONDS ?= 1800
 SCALE ?= full
 
 .DEFAULT_GOAL := help
@@ -60,8 +61,9 @@ bench: $(STAMP) ## measure planning, inspection, the queue, the API and health s
 bench-compaction: $(STAMP) ## measure compaction against Spark's procedure (SCALE=small: five minutes)
 	@$(BIN)/python -m benchmarks.compaction --scale $(SCALE)
 
-soak: $(STAMP) ## what takes longer than a test may: fifty kills and more
-	@ICEPACK_SOAK=1 $(BIN)/python -m pytest tests/acceptance/test_kill.py
+soak: $(STAMP) ## what takes longer than a test may: fifty kills, random tables, racing writers (SOAK_SECONDS=…)
+	@ICEPACK_SOAK=1 ICEPACK_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest tests/acceptance/test_kill.py \
+	  tests/integration/test_native_differential.py tests/integration/test_native_races.py
 
 clean: ## remove what the targets made, except downloaded jars
 	rm -rf $(VENV) $(LAKE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

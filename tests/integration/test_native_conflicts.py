@@ -11,9 +11,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from icepack.domain.actions import Compact
+from icepack.domain.actions import Compact, RewriteEngine
+from icepack.domain.ports import RunContext
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
+from icepack.engine import spark_actions
 from icepack.engine.native import compaction, jvm
 from icepack.errors import Cancelled
 from icepack.kernel.executor import Answer, Assignment
@@ -111,6 +113,25 @@ class TestOtherWritersWin:
         assert is_native(lake, record)
         assert lake.main(table) == numbers(*set(range(12)) - {5})
 
+    @pytest.mark.parametrize("engine", list(RewriteEngine))
+    def test_an_equality_delete_that_iceberg_would_drop_is_not_lost(
+        self, lake: Lake, table: TableId, monkeypatch: pytest.MonkeyPatch, engine: RewriteEngine
+    ) -> None:
+        """With a newer file beside it and all older ones rewritten, its row would come back."""
+
+        def meddle(*_: Any) -> None:
+            equality_delete(lake, table, ["id"], [(5,)])
+            lake.append(table, "VALUES (100, 'v100')")
+
+        if engine is RewriteEngine.NATIVE:
+            Meddler(monkeypatch, meddle)
+        else:
+            between_spark_and_its_commit(monkeypatch, lake, meddle)
+        record = lake.run(table, replace(ALL, engine=engine))
+        assert (record.state, record.attempts) == (RunState.SUCCEEDED, 2), record.message
+        assert lake.main(table) == numbers(*set(range(12)) - {5}, 100)
+        assert not litter(lake, table)
+
     def test_a_row_updated_meanwhile_by_copy_on_write_stays_updated(
         self, lake: Lake, table: TableId, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -166,6 +187,19 @@ class TestOtherWritersWin:
         assert "\n" not in record.message
         assert lake.main(table) == numbers(*range(5, 12))
         assert not litter(lake, table)
+
+
+def between_spark_and_its_commit(monkeypatch: pytest.MonkeyPatch, lake: Lake, deed: Callable[[], object]) -> None:
+    """The procedure has read its snapshot by the time that the action is executed: here it is told an older one."""
+    execute, done = spark_actions._stamp, list[bool]()
+
+    def meddle(java_action: Any, context: RunContext) -> Any:
+        if not done:
+            done.append(True)
+            deed()
+        return execute(java_action, context)
+
+    monkeypatch.setattr(spark_actions, "_stamp", meddle)
 
 
 def compact_by_sql(lake: Lake, table: TableId) -> None:

@@ -14,7 +14,11 @@ _DIRECTION = re.compile(r"(?is)(?P<column>.+?)(?:\s+(?P<direction>asc|desc))?(?:
 
 def compaction_options(action: Compact) -> dict[str, str]:
     """What the typed parameters mean to `rewrite_data_files`; options given by hand win."""
-    options: dict[str, str] = {"min-input-files": str(action.min_input_files)}
+    options: dict[str, str] = {
+        "min-input-files": str(action.min_input_files),
+        # Under its starting number, a commit of Iceberg 1.12 may drop an equality delete that came meanwhile.
+        "use-starting-sequence-number": "false",
+    }
     if action.target_file_bytes is not None:
         options["target-file-size-bytes"] = str(action.target_file_bytes)
     if action.strategy is Strategy.DELETE_FILES:

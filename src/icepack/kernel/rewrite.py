@@ -11,6 +11,8 @@ import resource
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -18,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from icepack.kernel.bounds import Bounds
 from icepack.kernel.encoding import Encodings
 from icepack.kernel.memory import choose_allocator
 from icepack.kernel.rows import Rows, Selection
@@ -48,6 +51,14 @@ def rewrite(task: Task, storage: Storage) -> Written:
         raise
 
 
+@dataclass(slots=True)
+class Tally:
+    """What the footer of an output does not tell."""
+
+    nans: dict[int, int] = dataclass_field(default_factory=dict)
+    bounds: Bounds = dataclass_field(default_factory=Bounds)
+
+
 class _Rewrite:
     def __init__(self, task: Task, storage: Storage, pool: ThreadPoolExecutor) -> None:
         self._task = task
@@ -76,13 +87,13 @@ class _Rewrite:
             mine = list(islice(buckets, 1))
             if not mine:
                 return
-            nans: dict[int, int] = {}
+            tally = Tally()
             with self._storage.create(output) as sink:
                 splicer = self._splicer(sink)
                 for bucket in chain(mine, islice(buckets, each - 1)):
-                    self._write_columns(splicer, bucket.rows, bucket.columns, nans)
+                    self._write_columns(splicer, bucket.rows, bucket.columns, tally)
                 size = splicer.close()
-            yield _output_file(output, size, splicer, nans)
+            yield self._output_file(output, size, splicer, tally)
 
     def _chunks(self) -> Iterator[list[Selection]]:
         """All rows, as many at a time as fit into memory with all their columns."""
@@ -97,7 +108,7 @@ class _Rewrite:
 
     def _write_in_order(self) -> Iterator[OutputFile]:
         (output,) = self._task.outputs
-        nans: dict[int, int] = {}
+        tally = Tally()
         with ExitStack() as stack:
             splicer: Splicer | None = None
             for pieces in self._row_groups(self._share()):
@@ -107,22 +118,33 @@ class _Rewrite:
                     sink = stack.enter_context(self._storage.create(output))
                     splicer = self._splicer(sink)
                 if rows and splicer is not None:
-                    self._write_columns(splicer, rows, partial(self._rows.columns, selections), nans)
+                    self._write_columns(splicer, rows, partial(self._rows.columns, selections), tally)
                 self._rows.let_go(pieces)
             if splicer is None:
                 return
             size = splicer.close()
-        yield _output_file(output, size, splicer, nans)
+        yield self._output_file(output, size, splicer, tally)
 
-    def _write_columns(self, splicer: Splicer, rows: int, read: ReadColumns, nans: dict[int, int]) -> None:
+    def _output_file(self, path: str, size: int, splicer: Splicer, tally: Tally) -> OutputFile:
+        return OutputFile(
+            path=path,
+            bytes=size,
+            rows=splicer.rows,
+            nan_counts=tally.nans,
+            bounds=tally.bounds.told(self._task.writing.longest_bound),
+            split_offsets=splicer.split_offsets,
+        )
+
+    def _write_columns(self, splicer: Splicer, rows: int, read: ReadColumns, tally: Tally) -> None:
         """One row group."""
         splicer.begin(rows)
         for block in self._blocks(rows):
             columns = read(block)
-            for field, column in zip(block, columns, strict=True):
-                count_nans(field, column, nans)
-            for encoded in self._pool.map(self._encode, block, columns):
-                splicer.add(encoded)
+            encoded = self._pool.map(self._encode, block, columns)
+            for field, column, made in zip(block, columns, encoded, strict=True):
+                count_nans(field, column, tally.nans)
+                tally.bounds.see(field, column, made.chunks)
+                splicer.add(made)
 
     def _encode(self, field: pa.Field, column: pa.ChunkedArray) -> Encoded:
         options = self._encodings.options(field, column)
@@ -178,10 +200,6 @@ def count_nans(field: pa.Field, column: Any, counts: dict[int, int]) -> None:
     elif pa.types.is_struct(field.type):
         for position, child in enumerate(field.type):
             count_nans(child, pc.struct_field(column, position), counts)
-
-
-def _output_file(path: str, size: int, splicer: Splicer, nans: dict[int, int]) -> OutputFile:
-    return OutputFile(path=path, bytes=size, rows=splicer.rows, nan_counts=nans, split_offsets=splicer.split_offsets)
 
 
 def _number(field: pa.Field) -> int:

@@ -79,7 +79,7 @@ class Rows:
         columns = [together([part[position] for part in parts], field.type) for position, field in enumerate(wanted)]
         if all(selection.is_whole for selection in selections):
             return columns
-        return [without_leftovers(column) if pa.types.is_dictionary(column.type) else column for column in columns]
+        return [without_leftovers(column) for column in columns]
 
     def let_go(self, pieces: Sequence[Piece]) -> None:
         """Closes every input whose last row was among these."""
@@ -136,6 +136,8 @@ def together(parts: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedA
 
 def without_leftovers(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Only dictionary entries that a row refers to: what was deleted must not live on in the output."""
+    if not pa.types.is_dictionary(column.type):
+        return column
     dictionary = column.chunk(0).dictionary
     used = np.zeros(len(dictionary), np.bool_)
     for chunk in column.chunks:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from icepack.kernel.order import Order, permutation
-from icepack.kernel.rows import Rows, Selection, together
+from icepack.kernel.rows import Rows, Selection, together, without_leftovers
 from icepack.kernel.schema import Uncovered
 from icepack.kernel.task import Task
 
@@ -39,7 +39,8 @@ class Bucket:
         return len(self._order)
 
     def columns(self, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
-        return [pa.chunked_array([_flat(column).take(pa.array(self._order))]) for column in self._read(wanted)]
+        order = pa.array(self._order)
+        return [without_leftovers(pa.chunked_array([_flat(column).take(order)])) for column in self._read(wanted)]
 
     def _read(self, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
         numbers = [self._schema.get_field_index(field.name) for field in wanted]

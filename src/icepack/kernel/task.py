@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Json = dict[str, Any]
+Pair = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,8 @@ class Writing:
     page_bytes: int = 2**20
     page_rows: int = 20_000
     dictionary_bytes: int = 2 * 2**20
+    longest_bound: int | None = 16
+    """Characters or bytes of a value that any column's metrics keep; None for all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +85,8 @@ class OutputFile:
     bytes: int
     rows: int
     nan_counts: dict[int, int]
+    bounds: dict[int, Pair] = field(default_factory=dict)
+    """Lower and upper, of the columns of which the footer does not tell them exactly."""
     split_offsets: tuple[int, ...] = ()
     """Where its row groups begin."""
 

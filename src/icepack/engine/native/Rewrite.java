@@ -6,7 +6,9 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
@@ -20,17 +22,30 @@ import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.FileContent;
 import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.HasTableOperations;
+import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.ManifestFiles;
+import org.apache.iceberg.ManifestReader;
 import org.apache.iceberg.Metrics;
 import org.apache.iceberg.MetricsConfig;
+import org.apache.iceberg.MetricsModes;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.RewriteFiles;
-import org.apache.iceberg.SortOrder;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotAncestryValidator;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableScan;
+import org.apache.iceberg.exceptions.ValidationException;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.expressions.Literal;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.CloseableIterator;
 import org.apache.iceberg.parquet.ParquetUtil;
+import org.apache.iceberg.types.Conversions;
+import org.apache.iceberg.types.Type;
+import org.apache.iceberg.util.BinaryUtil;
 import org.apache.iceberg.util.ContentFileUtil;
+import org.apache.iceberg.util.UnicodeUtil;
 
 public class Rewrite {
   private final ObjectMapper json = new ObjectMapper();
@@ -167,6 +182,7 @@ public class Rewrite {
       rewrite.deleteFile((DataFile) ((FileScanTask) tasks.get(path)).file());
     }
     removeDeletesOf(rewrite, gone);
+    rewrite.validateWith(new Guard(table, table.snapshot(snapshotId).sequenceNumber(), gone));
     MetricsConfig metrics = MetricsConfig.forTable(table);
     Iterator added = wanted.get("added").elements();
     while (added.hasNext()) {
@@ -209,7 +225,88 @@ public class Rewrite {
     }
   }
 
-  private DataFile dataFile(JsonNode made, MetricsConfig config) {
+  /**
+   * Iceberg drops every delete that is older than the oldest data file left, and does not count the files that a
+   * rewrite adds under an older number (seen in 1.12). An equality delete that came meanwhile would be lost when
+   * nothing but newer files is left beside the outputs, and its rows would come back. Asked with every attempt.
+   */
+  public static class Guard implements SnapshotAncestryValidator {
+    private final Table table;
+    private final long start;
+    private final Set gone;
+
+    public Guard(Table table, long start, Set gone) {
+      this.table = table;
+      this.start = start;
+      this.gone = gone;
+    }
+
+    public boolean validate(Iterable ancestors) {
+      Snapshot head = null;
+      long oldest = Long.MAX_VALUE;
+      Iterator each = ancestors.iterator();
+      while (each.hasNext()) {
+        Snapshot snapshot = (Snapshot) each.next();
+        if (head == null) {
+          head = snapshot;
+        }
+        if (snapshot.sequenceNumber() <= start) {
+          break;
+        }
+        if (addsEqualityDeletes(snapshot)) {
+          oldest = snapshot.sequenceNumber();
+        }
+      }
+      if (oldest != Long.MAX_VALUE && oldestLeft(head) > oldest) {
+        throw new ValidationException("Found new equality deletes, which this commit would drop", new Object[0]);
+      }
+      return true;
+    }
+
+    public String errorMessage() {
+      return "";
+    }
+
+    private boolean addsEqualityDeletes(Snapshot snapshot) {
+      Iterator added = snapshot.addedDeleteFiles(table.io()).iterator();
+      while (added.hasNext()) {
+        if (((DeleteFile) added.next()).content() == FileContent.EQUALITY_DELETES) {
+          return true;
+        }
+      }
+      return false;
+    }
+
+    private long oldestLeft(Snapshot head) {
+      long oldest = ((HasTableOperations) table).operations().current().lastSequenceNumber();
+      Iterator manifests = head.dataManifests(table.io()).iterator();
+      while (manifests.hasNext()) {
+        ManifestReader reader = ManifestFiles.read((ManifestFile) manifests.next(), table.io(), table.specs());
+        try {
+          Iterator files = reader.iterator();
+          while (files.hasNext()) {
+            DataFile file = (DataFile) files.next();
+            if (!gone.contains(file.location())) {
+              oldest = Math.min(oldest, file.dataSequenceNumber().longValue());
+            }
+          }
+        } finally {
+          close(reader);
+        }
+      }
+      return oldest;
+    }
+
+    private static void close(ManifestReader reader) {
+      try {
+        reader.close();
+      } catch (java.io.IOException e) {
+        throw new java.io.UncheckedIOException(e);
+      }
+    }
+  }
+
+  private DataFile dataFile(JsonNode made, MetricsConfig config) throws Exception {
     DataFile like = (DataFile) ((FileScanTask) tasks.get(made.get("like").asText())).file();
     PartitionSpec spec = (PartitionSpec) table.specs().get(new Integer(like.specId()));
     DataFiles.Builder builder = DataFiles.builder(spec);
@@ -233,7 +330,7 @@ public class Rewrite {
   }
 
   /** A footer does not say how many values are not numbers; the kernel has counted them. */
-  private Metrics metrics(JsonNode made, MetricsConfig config) {
+  private Metrics metrics(JsonNode made, MetricsConfig config) throws Exception {
     Metrics read = ParquetUtil.fileMetrics(table.io().newInputFile(made.get("path").asText()), config);
     Map nans = new HashMap();
     Iterator each = made.get("nan_counts").fields();
@@ -244,13 +341,47 @@ public class Rewrite {
         nans.put(id, new Long(((JsonNode) entry.getValue()).asLong()));
       }
     }
+    Map lower = read.lowerBounds() == null ? new HashMap() : new HashMap(read.lowerBounds());
+    Map upper = read.upperBounds() == null ? new HashMap() : new HashMap(read.upperBounds());
+    Iterator exact = made.get("bounds").fields();
+    while (exact.hasNext()) {
+      Map.Entry entry = (Map.Entry) exact.next();
+      JsonNode pair = (JsonNode) entry.getValue();
+      Integer id = new Integer((String) entry.getKey());
+      put(lower, id, bound(id, Base64.getDecoder().decode(((JsonNode) pair.get(0)).asText()), config, false));
+      put(upper, id, bound(id, Base64.getDecoder().decode(((JsonNode) pair.get(1)).asText()), config, true));
+    }
     return new Metrics(
-        read.recordCount(),
-        read.columnSizes(),
-        read.valueCounts(),
-        read.nullValueCounts(),
-        nans,
-        read.lowerBounds(),
-        read.upperBounds());
+        read.recordCount(), read.columnSizes(), read.valueCounts(), read.nullValueCounts(), nans, lower, upper);
+  }
+
+  private static void put(Map bounds, Integer id, ByteBuffer bound) {
+    if (bound == null) {
+      bounds.remove(id);
+    } else {
+      bounds.put(id, bound);
+    }
+  }
+
+  /** As much of a value as the column's metrics keep; none where they keep none, or where no upper bound is that short. */
+  private ByteBuffer bound(Integer id, byte[] value, MetricsConfig config, boolean isUpper) throws Exception {
+    MetricsModes.MetricsMode mode = config.columnMode(table.schema().findColumnName(id.intValue()));
+    Type type = table.schema().findType(id.intValue());
+    if (!(mode instanceof MetricsModes.Full) && !(mode instanceof MetricsModes.Truncate)) {
+      return null;
+    }
+    if (mode instanceof MetricsModes.Full || type.typeId() == Type.TypeID.FLOAT || type.typeId() == Type.TypeID.DOUBLE) {
+      return ByteBuffer.wrap(value);
+    }
+    int length = ((MetricsModes.Truncate) mode).length();
+    Literal cut;
+    if (type.typeId() == Type.TypeID.STRING) {
+      Literal whole = Expressions.lit(new String(value, "UTF-8"));
+      cut = isUpper ? UnicodeUtil.truncateStringMax(whole, length) : UnicodeUtil.truncateStringMin(whole, length);
+    } else {
+      Literal whole = Expressions.lit(ByteBuffer.wrap(value));
+      cut = isUpper ? BinaryUtil.truncateBinaryMax(whole, length) : BinaryUtil.truncateBinaryMin(whole, length);
+    }
+    return cut == null ? null : Conversions.toByteBuffer(type, cut.value());
   }
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -247,16 +248,19 @@ class NativeCompaction:
         total = sum(group.files for group in self._plan.groups)
 
         def tell(files_done: int, bytes_done: int, groups_done: int = 0) -> None:
-            self._context.progress(
-                Progress(
-                    done=files + files_done,
-                    total=total,
-                    groups_done=len(before) + groups_done,
-                    groups=len(self._plan.groups),
-                    files=files + files_done,
-                    bytes_read=size + bytes_done,
-                )
+            progress = Progress(
+                done=files + files_done,
+                total=total,
+                groups_done=len(before) + groups_done,
+                groups=len(self._plan.groups),
+                files=files + files_done,
+                bytes_read=size + bytes_done,
             )
+            try:
+                self._context.progress(progress)
+            except Exception:
+                # Whoever watches may fail; the work goes on all the same.
+                log.warning("could not tell the progress", exc_info=True)
 
         return tell
 
@@ -295,6 +299,7 @@ def _request(
             "like": group.files[0].path,
             "bytes": file.bytes,
             "nan_counts": {str(number): count for number, count in file.nan_counts.items()},
+            "bounds": {str(number): [_text(raw) for raw in pair] for number, pair in file.bounds.items()},
             "split_offsets": list(file.split_offsets),
             "sorted": is_sorted,
         }
@@ -304,6 +309,10 @@ def _request(
         for file in answer.written.files
     ]
     return removed, added
+
+
+def _text(raw: bytes) -> str:
+    return b64encode(raw).decode("ascii")
 
 
 def table_facts(spark: SparkSession, table: Any) -> TableFacts:

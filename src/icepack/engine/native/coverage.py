@@ -38,6 +38,9 @@ _WRITING = {
     "write.parquet.row-group-check-max-record-count",
 }
 _STORAGE_SETTINGS = re.compile(r"s3\.(remote-signing-enabled|sse\.|acl|access-grants|write\.|delete\.tags|cse)")
+METRICS = "write.metadata.metrics."
+DEFAULT_BOUND = 16
+_TRUNCATED = re.compile(r"truncate\((\d+)\)")
 _HARMLESS = frozenset({"", "false", "none", "s3"})
 
 
@@ -69,7 +72,16 @@ class TableFacts:
             page_bytes=self._number("write.parquet.page-size-bytes", 2**20),
             page_rows=self._number("write.parquet.page-row-limit", 20_000),
             dictionary_bytes=self._number("write.parquet.dict-size-bytes", 2 * 2**20),
+            longest_bound=self._longest_bound(),
         )
+
+    def _longest_bound(self) -> int | None:
+        """Of all columns: which of them a value is of is seen to when it is committed."""
+        modes = [mode for name, mode in self.properties.items() if name.startswith(METRICS)]
+        cuts = [_TRUNCATED.fullmatch(mode.strip().lower()) for mode in modes]
+        if any(mode.strip().lower() == "full" for mode in modes):
+            return None
+        return max([DEFAULT_BOUND, *(int(cut[1]) for cut in cuts if cut)])
 
     def _number(self, name: str, default: int) -> int:
         return int(self.properties.get(name, default))

@@ -121,7 +121,7 @@ def _telling(tell: Callable[[], None]) -> Iterator[None]:
 
     def watch() -> None:
         while not over.wait(POLL_SECONDS):
-            _told(tell)
+            tell()
 
     thread = threading.Thread(target=watch, name="icepack-progress", daemon=True)
     thread.start()
@@ -130,12 +130,4 @@ def _telling(tell: Callable[[], None]) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-    _told(tell)
-
-
-def _told(tell: Callable[[], None]) -> None:
-    try:
-        tell()
-    except Exception:
-        # Whoever watches may fail; the work goes on all the same.
-        log.warning("could not tell the progress", exc_info=True)
+    tell()
