@@ -39,7 +39,7 @@ def _parsed() -> _Arguments:
     parser.add_argument("--only", default="", metavar="a,c", help="these workloads; all when none is named")
     parser.add_argument("--rounds", default=1, type=int, help="of each measurement; the one with the median CPU counts")
     parser.add_argument("--out", default=RESULTS, type=Path, help="where the results are written")
-    parser.add_argument("--folder", type=Path, help="where the lake is built; needs about 6 GB at full scale")
+    parser.add_argument("--folder", type=Path, help="where the lake is built, which takes a few GB at full scale")
     return _Arguments(**vars(parser.parse_args()))
 
 
