@@ -24,7 +24,7 @@ from icepack.domain.table import TableId
 from icepack.engine import orphans, spark_actions
 from icepack.errors import CommitConflict, EngineFault
 
-from .lakes import Lake, stray
+from .lakes import Lake, files_below, stray
 
 GROUPS = 40
 ONE_BY_ONE = {"max-concurrent-file-group-rewrites": "1"}
@@ -58,6 +58,7 @@ def test_a_compaction_stopped_on_its_way_leaves_the_table_untouched(lake: Lake, 
     assert lake.head(many_groups) == head
     assert lake.main(many_groups) == rows
     assert active_jobs(lake) == []
+    assert not [path for path in files_below(lake.place(many_groups)) if path.name.startswith("icepack-")]
 
 
 def test_it_can_be_run_again_afterwards(lake: Lake, many_groups: TableId) -> None:

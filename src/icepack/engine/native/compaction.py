@@ -19,7 +19,6 @@ from icepack.engine.native.job import (
     may_have_failed,
     possible_outputs,
     run_tasks,
-    wait_for_stragglers,
 )
 from icepack.engine.native.jvm import JavaRewrite, LiveFile
 from icepack.engine.native.ordering import order_of
@@ -147,7 +146,6 @@ class NativeCompaction:
         try:
             answers = run_tasks(self._spark, tasks, self._facts.file_io_properties, tell)
         except BaseException:
-            wait_for_stragglers(self._spark)
             self._delete(possible_outputs(self._spark, tasks))
             raise
         if may_have_failed(self._spark, answers):
@@ -256,6 +254,8 @@ class NativeCompaction:
                 files=files + files_done,
                 bytes_read=size + bytes_done,
             )
+            if self._context.cancel.is_set():
+                return
             try:
                 self._context.progress(progress)
             except Exception:

@@ -15,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from icepack.kernel.executor import Answer, Assignment, runner, versions
 from icepack.kernel.task import ATTEMPT
@@ -81,7 +82,7 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Assignment], storage: Mapping
     secrets = context.broadcast(dict(storage))
     done, size = context.accumulator(0), context.accumulator(0)
     try:
-        with _telling(lambda: told(done.value, size.value)):
+        with _to_the_end(context), _telling(lambda: told(done.value, size.value)):
             return list(context.parallelize(payload, len(payload)).mapPartitions(runner(secrets, done, size)).collect())
     finally:
         secrets.unpersist()
@@ -105,14 +106,27 @@ def _is_speculative(spark: SparkSession) -> bool:
     return str(spark.sparkContext.getConf().get("spark.speculation", "false")).lower() == "true"
 
 
-def wait_for_stragglers(spark: SparkSession) -> None:
-    """A job that was stopped has tasks that still write, until Spark takes their worker away."""
-    tracker = spark.sparkContext._jsc.sc().statusTracker()
-    deadline = time.monotonic() + STRAGGLER_SECONDS
-    while time.monotonic() < deadline:
-        if not any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
-            return
-        time.sleep(STRAGGLER_POLL_SECONDS)
+@contextmanager
+def _to_the_end(context: Any) -> Iterator[None]:
+    """A job that was stopped has tasks that still write, until Spark takes their worker away: it is waited for."""
+    tag = f"icepack-tasks-{uuid4()}"
+    context.addJobTag(tag)
+    try:
+        yield
+    except BaseException:
+        deadline = time.monotonic() + STRAGGLER_SECONDS
+        while _active_tasks(context, tag) and time.monotonic() < deadline:
+            time.sleep(STRAGGLER_POLL_SECONDS)
+        raise
+    finally:
+        context.removeJobTag(tag)
+
+
+def _active_tasks(context: Any, tag: str) -> int:
+    tracker = context.statusTracker()
+    jobs = map(tracker.getJobInfo, context._jsc.sc().statusTracker().getJobIdsForTag(tag))
+    stages = [tracker.getStageInfo(number) for job in jobs if job is not None for number in job.stageIds]
+    return sum(stage.numActiveTasks for stage in stages if stage is not None)
 
 
 @contextmanager
