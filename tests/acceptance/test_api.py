@@ -31,7 +31,8 @@ from icepack.store.backend import open_stores
 
 from .chaos import SCHEMA, SPEC
 
-ONE_AT_A_TIME = {"rewrite_all": True, "options": {"max-concurrent-file-group-rewrites": "1"}}
+ONE_AT_A_TIME = {"rewrite_all": True, "engine": "spark", "options": {"max-concurrent-file-group-rewrites": "1"}}
+"""Slow enough to be met on its way: the kernel would be done by then."""
 PATIENCE_SECONDS = 180.0
 
 

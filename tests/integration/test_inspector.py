@@ -11,7 +11,7 @@ import pytest
 from icepack.catalog import manifests
 from icepack.catalog.inspector import PyIcebergInspector
 from icepack.catalog.manifests import FileManifestCache, ManifestReader, MemoryManifestCache
-from icepack.domain.actions import Compact, PartitionSelection, RewriteManifests
+from icepack.domain.actions import Compact, PartitionSelection, RewriteEngine, RewriteManifests
 from icepack.domain.expression import parse_filter
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
@@ -174,9 +174,9 @@ def test_deletes_of_one_file_dangle_when_it_is_gone(lake: Lake) -> None:
     table = lake.create(properties={"write.delete.granularity": "file"})
     lake.numbers(table, files=3)
     lake.sql(f"DELETE FROM {table} WHERE id IN (1, 11, 21)")
-    lake.run(table, Compact(rewrite_all=True))
+    lake.run(table, Compact(rewrite_all=True, engine=RewriteEngine.SPARK))
     status = check_against_spark(lake, table)
-    assert (status.deletes.position.files, status.deletes.dangling_files) == (3, 3)
+    assert (status.deletes.position.files, status.deletes.dangling_files) == (3, 3), "Spark leaves them, the kernel not"
 
 
 def test_partition_evolution(lake: Lake) -> None:

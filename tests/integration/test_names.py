@@ -14,6 +14,7 @@ from icepack.domain.actions import (
     ExpireSnapshots,
     Layout,
     RemoveOrphanFiles,
+    RewriteEngine,
     RewriteManifests,
     RewritePositionDeletes,
 )
@@ -103,8 +104,13 @@ def test_odd_columns_in_statistics(lake: Lake, odd: TableId) -> None:
     assert record.state is RunState.SUCCEEDED, record.message
 
 
+BY_SPARK = Compact(engine=RewriteEngine.SPARK)
+
+
 @pytest.mark.parametrize("column", UNSAYABLE)
-@pytest.mark.parametrize("action", [Compact(layout=Layout.ZORDER), Compact(layout=Layout.HILBERT), ComputeStats()])
+@pytest.mark.parametrize(
+    "action", [replace(BY_SPARK, layout=Layout.ZORDER), replace(BY_SPARK, layout=Layout.HILBERT), ComputeStats()]
+)
 def test_columns_that_iceberg_cannot_say_are_refused_in_words(
     lake: Lake, odd: TableId, action: Compact | ComputeStats, column: str
 ) -> None:

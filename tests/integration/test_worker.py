@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from contract.postgres import PostgresServer
-from icepack.domain.actions import Action, Compact, ExpireSnapshots, RemoveOrphanFiles
+from icepack.domain.actions import Action, Compact, ExpireSnapshots, RemoveOrphanFiles, RewriteEngine
 from icepack.domain.figures import Series
 from icepack.domain.job import Job, JobEventKind, JobProgress, JobRequest, JobState
 from icepack.domain.plan.cost import CostModel
@@ -33,7 +33,8 @@ from .lakes import Lake, files_below, stray
 
 GROUPS = 60
 ONE_BY_ONE = {"max-concurrent-file-group-rewrites": "1"}
-SLOWLY = Compact(rewrite_all=True, options=ONE_BY_ONE)
+SLOWLY = Compact(rewrite_all=True, engine=RewriteEngine.SPARK, options=ONE_BY_ONE)
+"""One group after another, each slow enough to be met on its way: the kernel would be done by then."""
 
 
 @pytest.fixture
