@@ -105,6 +105,7 @@ def test_odd_columns_in_statistics(lake: Lake, odd: TableId) -> None:
 
 
 BY_SPARK = Compact(engine=RewriteEngine.SPARK)
+CURVES = (Layout.ZORDER, Layout.HILBERT)
 
 
 @pytest.mark.parametrize("column", UNSAYABLE)

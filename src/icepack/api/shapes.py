@@ -12,7 +12,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from icepack.domain.access import Role
-from icepack.domain.actions import Action, ActionKind, Layout, Strategy
+from icepack.domain.actions import Action, ActionKind, Layout, RewriteEngine, Strategy
 from icepack.domain.job import DEFAULT_MAX_ATTEMPTS, MAX_PRIORITY, JobEventKind, JobProgress, JobState, Submitted
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.table import TableId
@@ -93,6 +93,7 @@ class CompactOptions(Asked):
     layout: Layout | None = None
     columns: Columns | None = None
     min_input_files: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    engine: RewriteEngine | None = None
     partial_progress: bool | None = None
     rewrite_all: bool | None = None
 
