@@ -152,8 +152,6 @@ def compact(spark: SparkSession, table: Any, action: Compact, context: RunContex
     outcome = compaction.run()
     details: dict[str, Any] = report(outcome, plan)
     failed = 0
-    if action.delete_file_threshold is not None and _has_deletes(table) and not context.cancel.is_set():
-        details |= _remove_dangling_if_unhindered(spark, table, context)
     if outcome.elsewhere:
         context.check()
         context.told.clear()
@@ -161,6 +159,8 @@ def compact(spark: SparkSession, table: Any, action: Compact, context: RunContex
         rest = rewrite_by_spark(spark, table, _narrowed(action, outcome, plan), context)
         details |= rest.details
         failed = rest.failed_groups
+    elif action.delete_file_threshold is not None and _has_deletes(table) and not context.cancel.is_set():
+        details |= _remove_dangling_if_unhindered(spark, table, context)
     if outcome.invalidated:
         raise CommitConflict(f"Another writer changed the files of {len(outcome.invalidated)} groups meanwhile.")
     return EngineResult(failed_groups=failed, details=details)

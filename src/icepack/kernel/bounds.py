@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icepack.kernel.schema import field_id, leaves
+from icepack.kernel.schema import leaves, number_of
 from icepack.kernel.splice import CHUNK_META
 from icepack.kernel.thrift import Struct
 
@@ -38,9 +38,9 @@ class Bounds:
         """A column of one row group, and what the footer says of its leaves."""
         for leaf, values, chunk in _leaves(column_field, column, list(chunks)):
             if pa.types.is_floating(leaf.type):
-                self._see_floats(_number(leaf), leaf.type, values, chunk)
+                self._see_floats(number_of(leaf), leaf.type, values, chunk)
             else:
-                self._see_bytes(_number(leaf), values, chunk)
+                self._see_bytes(number_of(leaf), values, chunk)
 
     def told(self, longest: int | None) -> dict[int, tuple[bytes, bytes]]:
         """As Iceberg writes single values; texts and bytes cut to one unit more than anyone keeps."""
@@ -134,9 +134,3 @@ def _cut(value: bytes, end: int | None) -> bytes:
         return value
     begins = [place for place in range(end, end - 4, -1) if value[place] & 0xC0 != 0x80]
     return value[: begins[0] if begins else end]
-
-
-def _number(leaf: pa.Field) -> int:
-    number = field_id(leaf)
-    assert number is not None
-    return number

@@ -11,19 +11,17 @@ import pyarrow.parquet as pq
 
 from icepack.kernel.project import with_ids
 from icepack.kernel.schema import field_id, is_list, leaves
-from icepack.kernel.splice import COLUMNS, ROW_GROUPS
+from icepack.kernel.splice import CHUNK_META, COLUMNS, ROW_GROUPS, UNCOMPRESSED
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import Task, Writing
 from icepack.kernel.thrift import Reader, Struct
 
-SAMPLES = 3
 DEFAULT_BYTES_PER_ROW = 16.0
-_META, _ENCODINGS_USED, _ENCODING, _PAGE_TYPE = 3, 13, 2, 1
+_ENCODINGS_USED, _ENCODING, _PAGE_TYPE = 13, 2, 1
 _DICTIONARY_ENCODINGS = (2, 8)
 _DATA_PAGES = (0, 3)
 _LEVELS = {"zstd": 3, "gzip": 6, "snappy": None, "uncompressed": None}
-"""The codecs that are written, and the levels that Spark's writer has for them."""
-"""The other codecs have none, and a level that is asked of them is ignored."""
+"""The codecs that are written, and the levels that Spark's writer has for them; without one, none is taken."""
 
 
 def write_options(writing: Writing, found: str | None = None) -> dict[str, Any]:
@@ -45,7 +43,7 @@ def write_options(writing: Writing, found: str | None = None) -> dict[str, Any]:
 class Encodings:
     """What a few of the inputs tell about the columns; nothing here can make the output wrong, only larger."""
 
-    def __init__(self, task: Task, storage: Storage, schema: pa.Schema) -> None:
+    def __init__(self, task: Task, storage: Storage) -> None:
         self._widths: dict[int, float] = {}
         self._dictionary_names: set[str] = set()
         self._codec: str | None = None
@@ -82,11 +80,11 @@ class Encodings:
         number = field_id(field)
         if number is None or not groups:
             return
-        chunks = [group[COLUMNS][1][1][leaf][_META][1] for group in groups for leaf in numbers]
+        chunks = [group[COLUMNS][1][1][leaf][CHUNK_META][1] for group in groups for leaf in numbers]
         in_dictionary = all(is_in_dictionary(chunk) for chunk in chunks)
         if in_dictionary and (pa.types.is_string(field.type) or pa.types.is_binary(field.type)):
             self._dictionary_names.add(field.name)
-        stored = sum(chunk[6][1] for chunk in chunks) / max(file.metadata.num_rows, 1)
+        stored = sum(chunk[UNCOMPRESSED][1] for chunk in chunks) / max(file.metadata.num_rows, 1)
         self._widths[number] = max(self._widths.get(number, 0.0), stored, float(_width(field.type)))
 
 
@@ -162,7 +160,7 @@ def _width(kind: pa.DataType) -> int:
 def _spread(inputs: Sequence[Any]) -> list[Any]:
     """The first, the last and one between."""
     chosen = {0, len(inputs) // 2, len(inputs) - 1} if inputs else set()
-    return [inputs[position] for position in sorted(chosen)][:SAMPLES]
+    return [inputs[position] for position in sorted(chosen)]
 
 
 def _footer(file: Any, size: int) -> Struct:

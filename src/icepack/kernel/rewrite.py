@@ -24,7 +24,7 @@ from icepack.kernel.bounds import Bounds
 from icepack.kernel.encoding import Encodings
 from icepack.kernel.memory import choose_allocator
 from icepack.kernel.rows import Rows, Selection
-from icepack.kernel.schema import arrow_schema, field_id
+from icepack.kernel.schema import arrow_schema, number_of
 from icepack.kernel.sorting import Sorting
 from icepack.kernel.source import Piece
 from icepack.kernel.splice import Encoded, Splicer, encode
@@ -65,7 +65,7 @@ class _Rewrite:
         self._storage = storage
         self._pool = pool
         self._schema = arrow_schema(task.schema, with_lineage=task.lineage)
-        self._encodings = Encodings(task, storage, self._schema)
+        self._encodings = Encodings(task, storage)
         self._rows = Rows(task, storage, self._schema, self._encodings.dictionary_names, pool)
 
     def run(self) -> Written:
@@ -74,7 +74,6 @@ class _Rewrite:
             files=tuple(files),
             rows_in=self._rows.seen,
             rows_dropped=self._rows.dropped,
-            bytes_read=self._storage.bytes_read,
             requests=self._storage.requests,
             peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
@@ -195,17 +194,11 @@ class _Rewrite:
 def count_nans(field: pa.Field, column: Any, counts: dict[int, int]) -> None:
     """Iceberg keeps them for numbers that are not inside lists or maps."""
     if pa.types.is_floating(field.type):
-        number = _number(field)
+        number = number_of(field)
         counts[number] = counts.get(number, 0) + (pc.sum(pc.is_nan(column)).as_py() or 0)
     elif pa.types.is_struct(field.type):
         for position, child in enumerate(field.type):
             count_nans(child, pc.struct_field(column, position), counts)
-
-
-def _number(field: pa.Field) -> int:
-    number = field_id(field)
-    assert number is not None
-    return number
 
 
 def _cut(piece: Piece, room: int, share: int) -> tuple[Piece, Piece | None]:

@@ -129,6 +129,13 @@ def field_id(field: pa.Field) -> int | None:
     return None if found is None else int(found)
 
 
+def number_of(field: pa.Field) -> int:
+    """The id of a field of the table, all of which have one."""
+    number = field_id(field)
+    assert number is not None
+    return number
+
+
 def leaves(kind: pa.DataType) -> int:
     """How many Parquet columns a field of this type takes."""
     if pa.types.is_struct(kind):

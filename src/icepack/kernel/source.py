@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from icepack.kernel.project import Names, by_id, missing, project, with_ids
-from icepack.kernel.schema import LAST_UPDATED, ROW_ID, field_id, leaves
+from icepack.kernel.schema import LAST_UPDATED, ROW_ID, leaves, number_of
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import Input
 
@@ -122,7 +122,7 @@ class Source:
     def read(self, piece: Piece, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
         """These columns of the piece's rows, as the table has them, deleted rows included."""
         positions = self.layout.positions
-        present = sorted({positions[number] for field in wanted if (number := _number(field)) in positions})
+        present = sorted({positions[number] for field in wanted if (number := number_of(field)) in positions})
         columns = self._read_columns(piece.group, present) if present else {}
         return [self._column(columns, piece, field) for field in wanted]
 
@@ -133,7 +133,7 @@ class Source:
         return dict(zip(positions, table.columns, strict=True))
 
     def _column(self, columns: Mapping[int, pa.ChunkedArray], piece: Piece, field: pa.Field) -> pa.ChunkedArray:
-        number = _number(field)
+        number = number_of(field)
         position = self.layout.positions.get(number)
         if position is None:
             column = pa.chunked_array([missing(piece.rows, field)])
@@ -156,9 +156,3 @@ def _coalesced(column: pa.ChunkedArray, inherited: pa.Array) -> pa.ChunkedArray:
     if column.null_count == len(column):
         return pa.chunked_array([inherited])
     return pa.chunked_array([pc.coalesce(column.combine_chunks(), inherited)])
-
-
-def _number(field: pa.Field) -> int:
-    number = field_id(field)
-    assert number is not None
-    return number

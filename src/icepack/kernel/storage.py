@@ -23,7 +23,6 @@ class Storage:
         self._properties = properties
         self._s3: fs.FileSystem | None = None
         self.requests = 0
-        self.bytes_read = 0
 
     def open(self, location: str, size: int) -> Any:
         """A file to read from; small ones are in memory already."""

@@ -98,7 +98,6 @@ class Written:
     files: tuple[OutputFile, ...]
     rows_in: int
     rows_dropped: int
-    bytes_read: int
     requests: int
     peak_bytes: int = 0
 

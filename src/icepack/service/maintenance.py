@@ -23,6 +23,7 @@ from icepack.domain.expression import Expression, parse_filter
 from icepack.domain.health import assess
 from icepack.domain.plan.compaction import CompactionPlan, plan_action
 from icepack.domain.plan.cost import CostEstimate
+from icepack.domain.plan.select import SelectionRules, nearly_full
 from icepack.domain.ports import (
     ActionEngine,
     CommitLedger,
@@ -254,7 +255,9 @@ class _Execution:
         assert isinstance(self._action, Compact)
         assert self._before is not None
         listing = self._tools.inspector.files(self._table, self._where(now))
-        return plan_action(self._action, listing, target_file_bytes=self._before.target_file_bytes, now=now)
+        target = self._before.target_file_bytes
+        rules = SelectionRules(target_file_bytes=target, small_file_bytes=nearly_full(target), max_delete_ratio=0.0)
+        return plan_action(self._action, listing, otherwise=rules, now=now)
 
     def _tell(self, progress: Progress) -> None:
         """Once its last group of files is written, all that an engine has left to do is to commit."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from math import inf
 from threading import Event
 from typing import Any
 
@@ -14,7 +13,7 @@ from icepack.domain.expression import parse_filter
 from icepack.domain.files import PartitionKey
 from icepack.domain.health import HealthReport, assess
 from icepack.domain.parameters import complete
-from icepack.domain.plan.compaction import CompactionPlan, plan_compaction
+from icepack.domain.plan.compaction import CompactionPlan, plan_action
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.plan.select import SelectionRules
 from icepack.domain.policy import Policy, PolicyRule, resolve_policy
@@ -188,25 +187,15 @@ class CompactionService:
         filter_text = action.partition_filter or advice.policy.partition_filter
         where = parse_filter(filter_text, now) if filter_text else None
         listing = self._inspector.files(table, where)
-        if action.partitions:
-            keys = {selection.key for selection in action.partitions}
-            listing = replace(listing, files=tuple(file for file in listing.files if file.partition in keys))
+        policy = advice.policy
         rules = SelectionRules(
-            target_file_bytes=action.target_file_bytes or advice.policy.target_file_size,
-            small_file_bytes=action.small_file_bytes or advice.policy.small_file_threshold,
-            max_files_per_partition=advice.policy.max_files_per_partition,
-            max_delete_ratio=inf if action.delete_file_threshold is None else advice.policy.fragment_ratio_threshold,
-            min_input_files=action.min_input_files,
-            delete_file_threshold=action.delete_file_threshold or 1,
-            rewrite_all=action.rewrite_all,
+            target_file_bytes=policy.target_file_size,
+            small_file_bytes=policy.small_file_threshold,
+            max_files_per_partition=policy.max_files_per_partition,
+            max_delete_ratio=policy.fragment_ratio_threshold,
         )
-        return plan_compaction(
-            listing,
-            strategy=action.strategy,
-            rules=rules,
-            model=self._model,
-            now=now,
-            open_grace=advice.policy.open_partition_grace,
+        return plan_action(
+            action, listing, otherwise=rules, now=now, model=self._model, open_grace=policy.open_partition_grace
         )
 
     def _recommended_compaction(self, advice: Advice) -> Compact | None:

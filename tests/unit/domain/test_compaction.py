@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from time import process_time
 
@@ -8,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepack.domain.actions import Strategy
+from icepack.domain.actions import Compact, Strategy
 from icepack.domain.files import FileListing
-from icepack.domain.plan.compaction import CompactionPlan, is_open, plan_compaction
+from icepack.domain.plan.compaction import CompactionPlan, is_open, plan_action, plan_compaction
 from icepack.domain.plan.cost import CostEstimate, CostModel
 from icepack.domain.plan.select import SelectionRules
 from icepack.domain.units import MIB
@@ -161,3 +162,22 @@ def test_ten_thousand_files_are_planned_in_well_under_a_second():
     started = process_time()
     assert plan(listing(*files)).files_in > 0
     assert process_time() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("action", "taken"),
+    [
+        (Compact(), 8),
+        (Compact(target_file_bytes=64 * MIB), 0),
+        (Compact(options={"target-file-size-bytes": str(64 * MIB)}), 0),
+        (Compact(small_file_bytes=32 * MIB), 0),
+        (Compact(options={"min-file-size-bytes": str(10 * MIB)}), 0),
+        (Compact(options={"min-input-files": "9"}), 0),
+        (Compact(options={"min-input-files": "9", "rewrite-all": "true"}), 8),
+    ],
+)
+def test_what_the_action_says_of_sizes_wins_and_small_follows_the_target(action, taken):
+    """Files that are full at the size asked for are not small, whatever the table's own target."""
+    found = listing(*small(8, size=60 * MIB))
+    made = plan_action(action, found, otherwise=replace(RULES, small_file_bytes=384 * MIB), now=NOW)
+    assert sum(group.files for group in made.groups) == taken

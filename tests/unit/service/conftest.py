@@ -8,9 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from icepack.service import heartbeat
 from icepack.store.backend import Stores, open_stores
 
 from .parts import Flaky
+
+
+@pytest.fixture(autouse=True)
+def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the lease, what a heartbeat hears is heard soon."""
+    monkeypatch.setattr(heartbeat, "LONGEST_SILENCE_SECONDS", 0.2)
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,9 @@ from icepack.store.reaper import Reaper
 
 TABLE = TableId("lake", ("sales",), "orders")
 OTHER = TableId("lake", ("sales",), "customers")
-LEASE = timedelta(seconds=0.6)
+LEASE = timedelta(hours=1)
+"""Long: on a busy machine a test must not lose its claim by chance. Those about its end take a short one."""
+SHORT_LEASE = timedelta(seconds=0.6)
 PATIENCE_SECONDS = 10.0
 
 

@@ -89,30 +89,41 @@ def plan_compaction(
 
 
 def plan_action(
-    action: Compact, listing: FileListing, *, target_file_bytes: int, now: datetime, model: CostModel | None = None
+    action: Compact,
+    listing: FileListing,
+    *,
+    otherwise: SelectionRules,
+    now: datetime,
+    model: CostModel | None = None,
+    open_grace: timedelta = timedelta(0),
 ) -> CompactionPlan:
-    """What a compaction with these exact parameters rewrites; its options, where given, win."""
+    """What a compaction with these parameters rewrites; its options win, and `otherwise` is for what it leaves open."""
     keys = {selection.key for selection in action.partitions}
     if keys:
         listing = replace(listing, files=tuple(file for file in listing.files if file.partition in keys))
-    target = int(action.options.get("target-file-size-bytes", action.target_file_bytes or target_file_bytes))
-    threshold = action.options.get("delete-file-threshold", action.delete_file_threshold)
     return plan_compaction(
         listing,
         strategy=action.strategy,
-        rules=SelectionRules(
-            target_file_bytes=target,
-            small_file_bytes=int(
-                action.options.get("min-file-size-bytes", action.small_file_bytes or nearly_full(target))
-            ),
-            max_delete_ratio=inf if threshold is None else 0.0,
-            min_input_files=int(action.options.get("min-input-files", action.min_input_files)),
-            delete_file_threshold=int(threshold or 1),
-            rewrite_all=action.rewrite_all or action.options.get("rewrite-all", "").lower() == "true",
-        ),
+        rules=_rules(action, otherwise),
         model=model or CostModel(),
         now=now,
-        open_grace=timedelta(0),
+        open_grace=open_grace,
+    )
+
+
+def _rules(action: Compact, otherwise: SelectionRules) -> SelectionRules:
+    said = action.options
+    target = int(said.get("target-file-size-bytes", action.target_file_bytes or otherwise.target_file_bytes))
+    usual = otherwise.small_file_bytes if target == otherwise.target_file_bytes else nearly_full(target)
+    threshold = said.get("delete-file-threshold", action.delete_file_threshold)
+    return replace(
+        otherwise,
+        target_file_bytes=target,
+        small_file_bytes=int(said.get("min-file-size-bytes", action.small_file_bytes or usual)),
+        max_delete_ratio=inf if threshold is None else otherwise.max_delete_ratio,
+        min_input_files=int(said.get("min-input-files", action.min_input_files)),
+        delete_file_threshold=int(threshold or 1),
+        rewrite_all=action.rewrite_all or said.get("rewrite-all", "").lower() == "true",
     )
 
 

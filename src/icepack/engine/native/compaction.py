@@ -51,7 +51,6 @@ class Outcome:
     """Groups that were left to Spark, and why."""
     invalidated: set[int] = field(default_factory=set)
     """Groups that another writer changed before they could be committed."""
-    commits: int = 0
 
 
 class NativeCompaction:
@@ -188,7 +187,6 @@ class NativeCompaction:
                 return
 
     def _committed(self, groups: Sequence[Group]) -> None:
-        self.outcome.commits += 1
         for group in groups:
             self.outcome.native[group.number] = group
 

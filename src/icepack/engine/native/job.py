@@ -16,6 +16,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 from icepack.kernel.executor import Answer, Assignment, runner, versions
 from icepack.kernel.task import ATTEMPT
@@ -33,7 +34,7 @@ MISSING = "missing: "
 Told = Callable[[int, int], None]
 """How many files, and how many of their bytes, are done."""
 
-_probed: dict[int, str] = {}
+_probed: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 def kernel_obstacle(spark: SparkSession) -> str | None:
@@ -41,10 +42,10 @@ def kernel_obstacle(spark: SparkSession) -> str | None:
     context = spark.sparkContext
     if str(context.master).startswith("local["):
         return None
-    if id(context) not in _probed:
+    if context not in _probed:
         _ship(context)
-        _probed[id(context)] = _probe(context)
-    return _probed[id(context)] or None
+        _probed[context] = _probe(context)
+    return _probed[context] or None
 
 
 def _probe(context: Any) -> str:

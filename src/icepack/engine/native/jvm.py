@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from icepack.engine.java_errors import causes, classify, java_faults
 from icepack.errors import CommitConflict, CommitStateUnknown
@@ -18,7 +19,7 @@ COMMITTING = "Committing a native compaction"
 CLEANABLE = "org.apache.iceberg.exceptions.CleanableFailure"
 """What Iceberg throws where a commit has surely not landed."""
 
-_compiled: dict[int, Any] = {}
+_compiled: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +113,7 @@ def _new(spark: SparkSession, *arguments: Any) -> Any:
 
 def _class(spark: SparkSession) -> Any:
     """Once for each JVM: a gateway has one for all its life."""
-    key = id(spark.sparkContext._gateway)
+    key = spark.sparkContext._gateway
     if key not in _compiled:
         jvm = spark.sparkContext._jvm
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
