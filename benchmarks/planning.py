@@ -117,8 +117,12 @@ def main() -> None:
             )
 
         report("plan", [timed(plan) for _ in range(ROUNDS)])
-        whole = [timed(lambda: (inspector.files(table), plan())) for _ in range(ROUNDS)]
-        report("list and plan, warm", whole, "(goal < 1 s)")
+
+        def list_and_plan() -> None:
+            inspector.files(table)
+            plan()
+
+        report("list and plan, warm", [timed(list_and_plan) for _ in range(ROUNDS)], "(goal < 1 s)")
 
 
 if __name__ == "__main__":

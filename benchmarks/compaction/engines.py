@@ -22,6 +22,7 @@ from icepack.catalog.inspector import PyIcebergInspector
 from icepack.catalog.manifests import ManifestReader, MemoryManifestCache
 from icepack.domain.actions import Compact, Layout, RewriteEngine
 from icepack.domain.plan.compaction import CompactionPlan, plan_action
+from icepack.domain.plan.select import SelectionRules
 from icepack.domain.ports import RunContext
 from icepack.domain.run import Stamp
 from icepack.domain.table import TableId
@@ -88,7 +89,7 @@ class IcepackNative:
 
     def _plan(self, table: TableId, wanted: Compact, now: datetime) -> CompactionPlan:
         listing = self._inspector.files(table)
-        return plan_action(wanted, listing, target_file_bytes=TARGET_FILE_BYTES, now=now)
+        return plan_action(wanted, listing, otherwise=SelectionRules.by_hand(TARGET_FILE_BYTES), now=now)
 
 
 class BareKernel:
@@ -132,22 +133,23 @@ def tape_of(folder: Path, table: TableId) -> Path:
 @contextmanager
 def recorded(context: Any) -> Iterator[Tape]:
     """Listens in where icepack hands its tasks to Spark: the benchmark makes none of its own."""
-    tape, parallelize, run_tasks = Tape(), context.parallelize, compaction.run_tasks
+    caller: Any = compaction
+    tape, parallelize, run_tasks = Tape(), context.parallelize, caller.run_tasks
 
     def listen(items: Sequence[Any], *arguments: Any) -> Any:
         tape.tasks += [item for item in items if isinstance(item, Assignment)]
         return parallelize(items, *arguments)
 
     def run(spark: Any, tasks: Any, storage: Mapping[str, str], *arguments: Any) -> list[Answer]:
-        answers = run_tasks(spark, tasks, storage, *arguments)
+        answers: list[Answer] = run_tasks(spark, tasks, storage, *arguments)
         tape.storage, tape.said = dict(storage), said_of(answers)
         return answers
 
-    context.parallelize, compaction.run_tasks = listen, run
+    context.parallelize, caller.run_tasks = listen, run
     try:
         yield tape
     finally:
-        context.parallelize, compaction.run_tasks = parallelize, run_tasks
+        context.parallelize, caller.run_tasks = parallelize, run_tasks
 
 
 def said_of(answers: Sequence[Answer]) -> Said:

@@ -23,7 +23,7 @@ from icepack.domain.expression import Expression, parse_filter
 from icepack.domain.health import assess
 from icepack.domain.plan.compaction import CompactionPlan, plan_action
 from icepack.domain.plan.cost import CostEstimate
-from icepack.domain.plan.select import SelectionRules, nearly_full
+from icepack.domain.plan.select import SelectionRules
 from icepack.domain.ports import (
     ActionEngine,
     CommitLedger,
@@ -255,8 +255,7 @@ class _Execution:
         assert isinstance(self._action, Compact)
         assert self._before is not None
         listing = self._tools.inspector.files(self._table, self._where(now))
-        target = self._before.target_file_bytes
-        rules = SelectionRules(target_file_bytes=target, small_file_bytes=nearly_full(target), max_delete_ratio=0.0)
+        rules = SelectionRules.by_hand(self._before.target_file_bytes)
         return plan_action(self._action, listing, otherwise=rules, now=now)
 
     def _tell(self, progress: Progress) -> None:

@@ -26,6 +26,12 @@ class SelectionRules:
     delete_file_threshold: int = 1
     rewrite_all: bool = False
 
+    @classmethod
+    def by_hand(cls, target_file_bytes: int) -> SelectionRules:
+        """Where no policy is asked: as Iceberg's own planner selects."""
+        small = nearly_full(target_file_bytes)
+        return cls(target_file_bytes=target_file_bytes, small_file_bytes=small, max_delete_ratio=0.0)
+
     @property
     def effective_small_bytes(self) -> int:
         """Never above three quarters of the target, or a rewrite's own output would count as small."""
