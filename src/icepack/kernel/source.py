@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from threading import Lock
 
 import numpy as np
@@ -13,31 +13,66 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from icepack.kernel.project import Names, by_id, missing, project, with_ids
+from icepack.kernel.project import Names, by_id, is_same, missing, project, with_ids
 from icepack.kernel.schema import LAST_UPDATED, ROW_ID, leaves, number_of
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import Input
 
 
 @dataclass(frozen=True, slots=True)
+class Way:
+    """How one column that is wanted comes out of what is read."""
+
+    field: pa.Field
+    number: int
+    found: pa.Field | None
+    """The file's own; None where it has none."""
+    place: int
+    """Among the columns that are read."""
+    is_same: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Some columns of the table, out of any file of one layout."""
+
+    wanted: Sequence[pa.Field]
+    leaf_numbers: list[int]
+    ways: list[Way]
+
+
 class Layout:
     """How the columns of a file lie, worked out once for all files that are alike."""
 
-    schema: pa.Schema
-    fields: list[pa.Field]
-    positions: dict[int, int]
-    first_leaf: list[int]
+    def __init__(self, schema: pa.Schema, names: Names | None) -> None:
+        self.schema = schema
+        self._fields = with_ids(schema, names)
+        self._positions = dict(by_id(self._fields))
+        self._first_leaf = list(accumulate((leaves(field.type) for field in self._fields), initial=0))
+        self._last: Route | None = None
 
-    @classmethod
-    def of(cls, schema: pa.Schema, names: Names | None) -> Layout:
-        fields = with_ids(schema, names)
-        starts = [0]
-        for field in fields:
-            starts.append(starts[-1] + leaves(field.type))
-        return cls(schema, fields, dict(by_id(fields)), starts)
+    def route(self, wanted: Sequence[pa.Field]) -> Route:
+        """Remembers the last one: the same columns are asked of file after file."""
+        last = self._last
+        if last is None or last.wanted is not wanted:
+            # Returned from here and not from `self`: another thread may have put other columns there by now.
+            self._last = last = self._route(wanted)
+        return last
 
-    def leaf_numbers(self, position: int) -> range:
-        return range(self.first_leaf[position], self.first_leaf[position + 1])
+    def _route(self, wanted: Sequence[pa.Field]) -> Route:
+        numbers = [number_of(field) for field in wanted]
+        present = sorted({self._positions[number] for number in numbers if number in self._positions})
+        places = {position: place for place, position in enumerate(present)}
+        read = [leaf for at in present for leaf in range(self._first_leaf[at], self._first_leaf[at + 1])]
+        return Route(wanted, read, [self._way(field, places) for field in wanted])
+
+    def _way(self, field: pa.Field, places: Mapping[int, int]) -> Way:
+        number = number_of(field)
+        position = self._positions.get(number)
+        if position is None:
+            return Way(field, number, None, 0, is_same=False)
+        found = self._fields[position]
+        return Way(field, number, found, places[position], is_same=is_same(found, field))
 
 
 class Layouts:
@@ -51,7 +86,7 @@ class Layouts:
         last = self._last
         if last is None or not last.schema.equals(schema, check_metadata=True):
             # Returned from here and not from `self`: another thread may have put another file's there by now.
-            self._last = last = Layout.of(schema, self._names)
+            self._last = last = Layout(schema, self._names)
         return last
 
 
@@ -121,26 +156,26 @@ class Source:
 
     def read(self, piece: Piece, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
         """These columns of the piece's rows, as the table has them, deleted rows included."""
-        positions = self.layout.positions
-        present = sorted({positions[number] for field in wanted if (number := number_of(field)) in positions})
-        columns = self._read_columns(piece.group, present) if present else {}
-        return [self._column(columns, piece, field) for field in wanted]
+        route = self.layout.route(wanted)
+        columns = self._read_columns(piece, route.leaf_numbers)
+        return [self._column(columns, piece, way) for way in route.ways]
 
-    def _read_columns(self, group: int, positions: list[int]) -> dict[int, pa.ChunkedArray]:
+    def _read_columns(self, piece: Piece, numbers: list[int]) -> list[pa.ChunkedArray]:
         """By position and never by name: nothing keeps two columns of a file from having the same."""
-        numbers = [leaf for position in positions for leaf in self.layout.leaf_numbers(position)]
-        table = self.file.reader.read_row_groups([group], column_indices=numbers, use_threads=False)
-        return dict(zip(positions, table.columns, strict=True))
+        if not numbers:
+            return []
+        table = self.file.reader.read_row_groups([piece.group], column_indices=numbers, use_threads=False)
+        whole = piece.rows == table.num_rows
+        return list((table if whole else table.slice(piece.start, piece.rows)).columns)
 
-    def _column(self, columns: Mapping[int, pa.ChunkedArray], piece: Piece, field: pa.Field) -> pa.ChunkedArray:
-        number = number_of(field)
-        position = self.layout.positions.get(number)
-        if position is None:
-            column = pa.chunked_array([missing(piece.rows, field)])
+    def _column(self, columns: list[pa.ChunkedArray], piece: Piece, way: Way) -> pa.ChunkedArray:
+        if way.found is None:
+            column = pa.chunked_array([missing(piece.rows, way.field)])
         else:
-            found = self.layout.fields[position]
-            column = project(columns[position].slice(piece.start, piece.rows), found, field)
-        return self._with_lineage(column, piece, number)
+            column = columns[way.place]
+            if not (way.is_same and column.type == way.field.type):
+                column = project(column, way.found, way.field)
+        return self._with_lineage(column, piece, way.number)
 
     def _with_lineage(self, column: pa.ChunkedArray, piece: Piece, number: int) -> pa.ChunkedArray:
         """A row that does not state its identity has that of its place in the file."""
