@@ -14,6 +14,7 @@ from icepack.config import CompactionConfig, masked
 from icepack.config.policy_block import PolicyEntry, TableEntry
 from icepack.domain.access import Scopes, unlimited
 from icepack.domain.access_ports import Overrides, OverrideStore
+from icepack.domain.policy import Policy
 from icepack.domain.queue_ports import TableSummary
 from icepack.domain.table import TableId, TablePattern
 from icepack.domain.windows import Window
@@ -84,6 +85,10 @@ class Agenda:
             "overrides": added,
             **_version(found),
         }
+
+    def policy_of(self, table: TableId, properties: Mapping[str, str]) -> Policy:
+        """All layers merged."""
+        return self._policies.policy_for(table, properties)
 
     def put_policies(self, asked: PutPolicies, by: str) -> Overrides:
         """Raises ConfigError for what would be a mistake in icepack.yaml too."""

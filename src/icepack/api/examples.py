@@ -9,13 +9,16 @@ from uuid import UUID
 
 from icepack.api.answers import send
 from icepack.api.job_view import shown
-from icepack.domain.access_ports import RunningJob
+from icepack.api.table_view import explained, shown_partition, timeline
+from icepack.domain.access_ports import RunningJob, TableDocument
 from icepack.domain.actions import ActionKind, Compact
 from icepack.domain.files import PartitionKey, PartitionValue
 from icepack.domain.health import assess
 from icepack.domain.job import Job, JobEvent, JobEventKind, JobProgress, JobState
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.plan.estimate import estimate_compaction
+from icepack.domain.plan.score import score_partition
+from icepack.domain.plan.why import partition_verdicts
 from icepack.domain.policy import Policy
 from icepack.domain.queue_ports import CachedTable, TableSummary, brief_of
 from icepack.domain.recommendation import Situation, recommend
@@ -33,6 +36,7 @@ from icepack.domain.status import (
 from icepack.domain.table import TableId
 from icepack.domain.trend import TrendPoint
 from icepack.domain.units import MIB
+from icepack.domain.wire import to_json
 from icepack.service.overview import CostFigures, table_figures
 
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
@@ -155,6 +159,12 @@ def running(job: RunningJob) -> dict[str, Any]:
 
 
 _JOB = plain(shown(JOB, NOON + timedelta(minutes=2)))
+_DOCUMENT = TableDocument(status=to_json(STATUS), health=to_json(HEALTH), recommendation=to_json(ADVICE))
+_PARTITION = shown_partition(
+    DAY,
+    score_partition(DAY, NOON),
+    partition_verdicts(STATUS, Compact(), CostModel(), NOON, open_grace=timedelta(hours=1))[DAY.key],
+)
 _RUNNING = RunningJob(
     job_id=JOB_ID, table=TABLE, progress=JOB.progress, kind=ActionKind.COMPACT, started_at=JOB.started_at
 )
@@ -268,6 +278,9 @@ ANSWERS: dict[str, Any] = {
             "status": {**plain(STATUS), "partitions": [], "snapshots": {**plain(STATUS.snapshots), "entries": []}},
             "health": HEALTH,
             "recommendation": ADVICE,
+            **explained(_DOCUMENT),
+            "policy": Policy(),
+            "running": None,
         },
         "plan": {**_NAMED, "compaction": PLAN, "recommendation": ADVICE},
         "history": {
@@ -276,7 +289,11 @@ ANSWERS: dict[str, Any] = {
             "points": [{"observed_at": NOON, "totals": SUMMARY.totals}],
             "next_before": None,
         },
-        "snapshots": {**_NAMED, "snapshot_id": STATUS.snapshot_id, "snapshots": STATUS.snapshots},
+        "snapshots": {
+            **_NAMED,
+            "snapshot_id": STATUS.snapshot_id,
+            "snapshots": {**_DOCUMENT.status["snapshots"], "entries": timeline(_DOCUMENT.status, {})},
+        },
         "histogram": {
             **_NAMED,
             "count": STATUS.data.count,
@@ -285,7 +302,7 @@ ANSWERS: dict[str, Any] = {
             "histogram": STATUS.data.histogram,
             "small": STATUS.data.small,
         },
-        "partitions": {**_NAMED, "partitions": [{"partition": DAY, "score": 0.52}], "total": 1, "next_offset": None},
+        "partitions": {**_NAMED, "partitions": [_PARTITION], "total": 1, "next_offset": None},
         "overview": {
             "tables": table_figures([SUMMARY]),
             "trend": [_TREND],

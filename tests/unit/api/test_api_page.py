@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, get_args
 
 import pytest
 
-from contract.records import totals
+from contract.observed import cached
+from contract.records import NOON, run, totals
 from icepack.api.table_list import Sort
 from icepack.domain.access import Role
 from icepack.domain.job import JobState
+from icepack.domain.queue_ports import CachedTable
+from icepack.domain.status import Ref, SnapshotEntry, SnapshotStatus
 from icepack.domain.table import TableId
 from icepack.domain.trend import fleet_lines
 
@@ -114,3 +118,66 @@ class TestTables:
     @pytest.mark.parametrize("cursor", ["x", "W10=", "WzEsIDJd", "WyJhIiwgMV0=", "WzFlOTk5LCAiYS5iLmMiXQ=="])
     def test_a_cursor_from_elsewhere_is_refused(self, service: Service, cursor: str) -> None:
         assert service.get("/tables", params={"cursor": cursor}).status_code == 422
+
+
+def write_table(service: Service, found: CachedTable) -> None:
+    cache = service.stores.cache
+    generation = cache.begin("tests", LEASE)
+    cache.write(generation, [found])
+    cache.swap(generation)
+    service.app.directory._looked_at = -10.0
+
+
+class TestTable:
+    def test_the_score_is_explained_to_the_point(self, service: Service) -> None:
+        found = service.get("/tables/orders").json()
+        missing = sum(reason["points"] for reason in found["reasons"])
+        assert round(100 - missing) == found["health"]["score"]
+        assert [reason["code"] for reason in found["reasons"]] == [it["code"] for it in found["health"]["issues"]]
+        assert all(reason["points"] <= reason["most_points"] for reason in found["reasons"])
+        gains = {gain["action"]: gain for gain in found["gains"]}
+        assert set(gains) == {item["action"]["kind"] for item in found["recommendation"]["actions"]}
+        assert found["expected_score"] == round(found["health"]["score"] + sum(it["points"] for it in gains.values()))
+        assert gains["compact"]["cost"]["duration_seconds"] > 0
+        assert found["policy"]["target_file_size"] == 1
+
+    def test_a_property_that_none_understands_leaves_the_rest_to_be_seen(self, service: Service) -> None:
+        seen = cached(ORDERS)
+        strange = replace(seen, status=replace(seen.status, properties={"icepack.target-file-size": "huge"}))
+        write_table(service, strange)
+        answer = service.get("/tables/orders")
+        assert answer.status_code == 200
+        assert answer.json()["policy"] is None
+
+    def test_snapshots_say_who_made_them_and_what_points_at_them(self, service: Service) -> None:
+        job_id = service.end()
+        service.stores.history.save(run(ORDERS, job_id=job_id))
+        by_hand = run(ORDERS)
+        service.stores.history.save(by_hand)
+        seen = cached(ORDERS)
+        made = (str(job_id), str(by_hand.job_id), None, "no id")
+        entries = tuple(
+            SnapshotEntry(
+                snapshot_id=number, parent_id=number - 1 or None, committed_at=NOON, operation="replace", job_id=by
+            )
+            for number, by in enumerate(made, start=1)
+        )
+        refs = (Ref(name="main", kind="branch", snapshot_id=4), Ref(name="release", kind="tag", snapshot_id=2))
+        snapshots = SnapshotStatus(count=4, refs=refs, entries=entries)
+        write_table(service, replace(seen, status=replace(seen.status, snapshot_id=4, snapshots=snapshots)))
+        found = service.get("/tables/orders/snapshots").json()["snapshots"]
+        assert [(it["job_id"], it["action"], it["has_job"]) for it in found["entries"]] == [
+            (str(job_id), "compact", True),
+            (str(by_hand.job_id), "compact", False),
+            (None, None, False),
+            ("no id", None, False),
+        ]
+        assert [it["refs"] for it in found["entries"]] == [[], ["release"], [], ["main"]]
+        assert [it["current"] for it in found["entries"]] == [False, False, False, True]
+        assert (found["entries"][1]["id"], found["entries"][1]["parent"]) == ("2", "1")
+
+    def test_every_partition_says_why_it_is_taken_or_left(self, service: Service) -> None:
+        (taken,) = service.get("/tables/orders/partitions").json()["partitions"]
+        assert taken["planned"]
+        assert taken["reason"].startswith("40 of its 40 files become")
+        assert sum(taken["parts"].values()) == pytest.approx(taken["score"])
