@@ -25,6 +25,8 @@ from icepack.api.fleet_shapes import (
     PartitionPage,
     PlanView,
     PoliciesView,
+    PolicyPreviewView,
+    SchedulePreviewView,
     SchedulesView,
     SnapshotsView,
     TablePage,
@@ -212,6 +214,18 @@ class Client:
     def put_policies(self, overrides: Sequence[Mapping[str, Any]], *, version: int | None = None) -> PoliciesView:
         body = {"overrides": [dict(item) for item in overrides], **_given({"version": version})}
         return self._ask(PoliciesView, "PUT", "/policies", body)
+
+    def preview_policies(self, overrides: Sequence[Mapping[str, Any]], *, limit: int = 50) -> PolicyPreviewView:
+        """What they would change; nothing is saved."""
+        body = {"overrides": [dict(item) for item in overrides]}
+        return self._ask(PolicyPreviewView, "POST", "/policies/preview", body, params={"limit": limit})
+
+    def preview_schedules(
+        self, overrides: Sequence[Mapping[str, Any]], *, hours: int = 168, limit: int = 100
+    ) -> SchedulePreviewView:
+        body = {"overrides": [dict(item) for item in overrides]}
+        params = {"hours": hours, "limit": limit}
+        return self._ask(SchedulePreviewView, "POST", "/schedules/preview", body, params=params)
 
     def schedules(self) -> SchedulesView:
         return self._ask(SchedulesView, "GET", "/schedules")

@@ -21,10 +21,11 @@ from icepack.api.limits import Limits
 from icepack.api.news import News
 from icepack.api.oidc import Oidc, OidcTerms
 from icepack.api.parts import Parts
+from icepack.api.previews import Previews
 from icepack.api.readiness import ReadinessCheck
 from icepack.api.routes import agenda, fleet, jobs, probes, session, stream, submit, tables
 from icepack.api.shapes import Problem
-from icepack.config import CompactionConfig
+from icepack.config import CompactionConfig, cost_model
 from icepack.domain.access import Grant, Scope
 from icepack.service.maintenance import utc_now
 from icepack.wiring import App
@@ -95,6 +96,7 @@ def build_parts(app: App, worker_state: Callable[[], str] | None = None) -> Part
         intake=app.intake,
         figures=app.fleet_figures,
         agenda=_agenda(app),
+        previews=_previews(app),
         doorman=_doorman(app),
         limits=Limits(config.server.requests_per_second),
         failures=Limits(WRONG_KEYS_PER_SECOND, burst=WRONG_KEYS_AT_ONCE),
@@ -119,6 +121,18 @@ def _agenda(app: App) -> Agenda:
         directory=app.directory,
         policies=app.policies,
         scheduler=lambda: app.scheduler,
+        clock=utc_now,
+    )
+
+
+def _previews(app: App) -> Previews:
+    return Previews(
+        config=app.loaded.config,
+        overrides=app.stores.overrides,
+        directory=app.directory,
+        cache=app.stores.cache,
+        past=app.stores.history,
+        model=cost_model(app.loaded.config),
         clock=utc_now,
     )
 

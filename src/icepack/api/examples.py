@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -329,6 +330,45 @@ ANSWERS: dict[str, Any] = {
             "timezone": "UTC",
             "runs": [_UPCOMING],
             "total": 1,
+            "by_hour": [{"hour": NOON + timedelta(hours=6), "runs": 1}],
+        },
+        "policy_preview": {
+            "tables": 1,
+            "recommendations": 1,
+            "changes": [
+                {
+                    "table_name": str(TABLE),
+                    "settings": {"enabled": {"before": True, "after": False}},
+                    "actions_before": [item.kind for item in ADVICE.actions],
+                    "actions_after": [],
+                    "recommendation_changes": True,
+                    "before": ADVICE,
+                    "after": replace(ADVICE, actions=(), skipped=()),
+                    "estimated": False,
+                }
+            ],
+        },
+        "schedule_preview": {
+            "enabled": True,
+            "from": NOON,
+            "until": NOON + timedelta(days=7),
+            "timezone": "UTC",
+            "tables": 1,
+            "changes": [
+                {
+                    "table_name": str(TABLE),
+                    "schedule_before": "0 */6 * * *",
+                    "schedule_after": "0 2 * * *",
+                    "compaction_before": None,
+                    "compaction_after": {"strategy": "small_files"},
+                    "runs_before": 28,
+                    "runs_after": 7,
+                    "next_before": NOON + timedelta(hours=6),
+                    "next_after": NOON + timedelta(hours=14),
+                }
+            ],
+            "runs": [{**_UPCOMING, "schedule": "0 2 * * *"}],
+            "total": 7,
         },
         "policies": {
             "base": {"snapshot_retention": "7d"},

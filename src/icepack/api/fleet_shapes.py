@@ -244,6 +244,11 @@ class UpcomingRun(Wire):
     compaction: dict[str, Any] | None
 
 
+class HourView(Wire):
+    hour: datetime
+    runs: int
+
+
 class UpcomingView(Wire):
     enabled: bool
     from_: datetime = Field(serialization_alias="from", validation_alias="from")
@@ -251,6 +256,8 @@ class UpcomingView(Wire):
     timezone: str
     runs: list[UpcomingRun]
     total: int
+    by_hour: list[HourView]
+    """How many come due in each hour that has any."""
 
 
 class PolicyOverride(Asked):
@@ -278,6 +285,64 @@ class PutPolicies(Asked):
 class PutSchedules(Asked):
     overrides: Annotated[list[ScheduleOverride], Field(max_length=1000)]
     version: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+
+
+class SettingChange(Wire):
+    before: Any
+    after: Any
+
+
+class PolicyChangeView(Wire):
+    """A table whose effective policy would be another, and what that would do to what is recommended."""
+
+    table_name: str
+    settings: dict[str, SettingChange]
+    actions_before: list[ActionKind]
+    actions_after: list[ActionKind]
+    recommendation_changes: bool
+    """Also where the same action would be recommended with other parameters."""
+    before: Recommendation
+    after: Recommendation
+    estimated: bool
+    """Whether the new settings also change what counts as small: then the next look at the table will tell."""
+
+
+class PolicyPreviewView(Wire):
+    """Nothing was saved."""
+
+    tables: int
+    """Tables whose effective policy would be another."""
+    recommendations: int
+    """Among the tables below, those for which something else would be recommended."""
+    changes: list[PolicyChangeView]
+    """As many of them as were asked for."""
+
+
+class ScheduleChangeView(Wire):
+    table_name: str
+    schedule_before: str
+    schedule_after: str
+    compaction_before: dict[str, Any] | None
+    compaction_after: dict[str, Any] | None
+    runs_before: int
+    runs_after: int
+    next_before: datetime | None
+    next_after: datetime | None
+
+
+class SchedulePreviewView(Wire):
+    """Nothing was saved."""
+
+    enabled: bool
+    from_: datetime = Field(serialization_alias="from", validation_alias="from")
+    until: datetime
+    timezone: str
+    tables: int
+    """Tables whose schedule would be another."""
+    changes: list[ScheduleChangeView]
+    runs: list[UpcomingRun]
+    """What would run on these tables, in order."""
+    total: int
 
 
 class PolicyLine(Wire):

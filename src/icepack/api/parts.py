@@ -10,6 +10,7 @@ from icepack.api.agenda import Agenda
 from icepack.api.doorman import Doorman
 from icepack.api.limits import Limits
 from icepack.api.news import News
+from icepack.api.previews import Previews
 from icepack.api.readiness import ReadinessCheck
 from icepack.domain.access_ports import Board
 from icepack.domain.queue_ports import AuditLog, JobStore, TableLocks
@@ -28,6 +29,7 @@ class Parts:
     intake: Intake
     figures: Figures
     agenda: Agenda
+    previews: Previews
     doorman: Doorman
     limits: Limits
     failures: Limits

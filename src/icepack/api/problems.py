@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from icepack.api.entries import BadOverride
 from icepack.api.refusals import Forbidden, NotAllowed, TooManyRequests, Unauthenticated
 from icepack.domain.access_ports import VersionConflict
 from icepack.domain.job import IdempotencyKeyReused, JobNotFound, JobStateConflict
@@ -109,8 +110,13 @@ def from_error(exc: IcepackError, path: str) -> Response:
         log.error("%s: %s", path, redact(str(exc)))
     # What a server is called, and why it does not answer, is for the log.
     detail = str(exc) if kind.status < 500 else f"{kind.title} The log of the service says more."
-    estimate = to_json(exc.estimate) if isinstance(exc, CostLimitExceeded) else None
-    return encode(problem(kind, detail, path, estimate=estimate), _headers(exc))
+    return encode(problem(kind, detail, path, **_facts(exc)), _headers(exc))
+
+
+def _facts(exc: IcepackError) -> dict[str, Any]:
+    if isinstance(exc, BadOverride):
+        return {"field": exc.mistakes[0]["field"], "errors": exc.mistakes}
+    return {"estimate": to_json(exc.estimate)} if isinstance(exc, CostLimitExceeded) else {}
 
 
 def _headers(exc: IcepackError) -> dict[str, str]:

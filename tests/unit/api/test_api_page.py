@@ -181,3 +181,96 @@ class TestTable:
         assert taken["planned"]
         assert taken["reason"].startswith("40 of its 40 files become")
         assert sum(taken["parts"].values()) == pytest.approx(taken["score"])
+
+
+SALES_OFF = {"overrides": [{"match": "lake.sales.*", "settings": {"enabled": False}}]}
+
+
+class TestPolicyPreview:
+    def test_it_says_what_would_change_and_saves_nothing(self, service: Service) -> None:
+        found = service.post("/policies/preview", SALES_OFF).json()
+        assert (found["tables"], found["recommendations"]) == (2, 2)
+        assert {change["table_name"] for change in found["changes"]} == {str(ORDERS), str(ITEMS)}
+        for change in found["changes"]:
+            assert change["settings"] == {"enabled": {"before": True, "after": False}}
+            assert change["actions_after"] == []
+            assert "compact" in change["actions_before"]
+            assert not change["estimated"]
+        assert service.get("/policies").json()["version"] == 0
+        assert service.get("/tables/orders").json()["policy"]["enabled"]
+
+    def test_what_is_set_already_changes_nothing(self, service: Service) -> None:
+        service.put("/policies", SALES_OFF)
+        assert service.post("/policies/preview", SALES_OFF).json() == {"tables": 0, "recommendations": 0, "changes": []}
+        without = service.post("/policies/preview", {"overrides": []}).json()
+        assert [change["settings"]["enabled"]["after"] for change in without["changes"]] == [True, True]
+
+    def test_a_table_that_settles_it_itself_does_not_change(self, service: Service) -> None:
+        """Each of them has a target file size of its own."""
+        asked = {"overrides": [{"match": "*", "settings": {"target_file_size": "256MB"}}]}
+        assert service.post("/policies/preview", asked).json()["tables"] == 0
+        lens = {"overrides": [{"match": "*", "settings": {"small_file_threshold": "1MB"}}]}
+        found = service.post("/policies/preview", lens, params={"limit": 1}).json()
+        assert (found["tables"], len(found["changes"])) == (4, 1)
+        assert found["changes"][0]["estimated"]
+        assert found["changes"][0]["settings"] == {"small_file_threshold": {"before": "32MB", "after": "1MB"}}
+
+    def test_the_order_of_rules_counts(self, service: Service) -> None:
+        rules = [{"match": "sales.*", "settings": {"min_input_files": number}} for number in (7, 9)]
+        service.put("/policies", {"overrides": rules})
+        found = service.post("/policies/preview", {"overrides": rules[::-1]}).json()
+        assert {change["settings"]["min_input_files"]["after"] for change in found["changes"]} == {7}
+
+    def test_others_tables_are_not_told_of(self, guarded: Service) -> None:
+        everything = {"overrides": [{"match": "*", "settings": {"enabled": False}}]}
+        found = guarded.post("/policies/preview", everything, headers=guarded.key(Role.ADMIN, SALES)).json()
+        assert {change["table_name"] for change in found["changes"]} == {str(ORDERS), str(ITEMS)}
+
+    @pytest.mark.parametrize(
+        ("override", "fields"),
+        [
+            ({"match": "x", "settings": {"target_file_size": "huge"}}, ["overrides.1.settings.target_file_size"]),
+            ({"match": "x", "settings": {"nonsense": 1}}, ["overrides.1.settings.nonsense"]),
+            (
+                {"match": "x", "settings": {"min_input_files": 0, "windows": "never"}},
+                ["overrides.1.settings.min_input_files", "overrides.1.settings.windows"],
+            ),
+            ({"match": "a..b", "settings": {"enabled": True}}, ["overrides.1.match"]),
+            ({"match": "x", "settings": {"match": "y"}}, ["overrides.1.settings.match"]),
+            ({"match": "x", "settings": {}}, ["overrides.1.settings"]),
+        ],
+    )
+    @pytest.mark.parametrize("method", ["post", "put"])
+    def test_a_mistake_names_its_field(
+        self, service: Service, method: str, override: dict[str, Any], fields: list[str]
+    ) -> None:
+        body = {"overrides": [*SALES_OFF["overrides"], override]}
+        path = "/policies/preview" if method == "post" else "/policies"
+        answer = getattr(service, method)(path, body)
+        assert answer.status_code == 422
+        assert answer.json()["field"] == fields[0]
+        assert [mistake["field"] for mistake in answer.json()["errors"]] == fields
+
+
+class TestSchedulePreview:
+    def test_it_says_what_would_run_and_saves_nothing(self, service: Service) -> None:
+        asked = {"overrides": [{"match": "lake.sales.orders", "schedule": "30 2 * * *"}]}
+        found = service.post("/schedules/preview", asked).json()
+        (change,) = found["changes"]
+        assert (change["schedule_before"], change["schedule_after"]) == ("0 */6 * * *", "30 2 * * *")
+        assert (change["runs_before"], change["runs_after"], found["total"]) == (28, 7, 7)
+        assert [run["tick"][11:16] for run in found["runs"]] == ["02:30"] * 7
+        assert found["runs"][0]["due_at"] == change["next_after"]
+        assert service.get("/schedules").json()["version"] == 0
+
+    def test_a_mistake_names_its_field(self, service: Service) -> None:
+        override = {"match": "x", "schedule": "daily", "options": {"min_input_files": "many"}}
+        answer = service.post("/schedules/preview", {"overrides": [override]})
+        assert answer.status_code == 422
+        fields = {mistake["field"] for mistake in answer.json()["errors"]}
+        assert fields == {"overrides.0.schedule", "overrides.0.options.min_input_files"}
+
+    def test_the_calendar_counts_every_run(self, service: Service) -> None:
+        found = service.get("/schedule/upcoming", params={"hours": 168, "limit": 1}).json()
+        assert sum(hour["runs"] for hour in found["by_hour"]) == found["total"] == 28 * len(TABLES)
+        assert {hour["runs"] for hour in found["by_hour"]} == {len(TABLES)}

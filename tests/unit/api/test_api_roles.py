@@ -18,6 +18,8 @@ CALLERS = ("nobody", "viewer", "operator", "admin")
 BODIES = {
     "POST /compact": {"table": TABLE},
     "POST /maintain": {"tables": [TABLE]},
+    "POST /policies/preview": {"overrides": []},
+    "POST /schedules/preview": {"overrides": []},
     "PUT /policies": {"overrides": []},
     "PUT /schedules": {"overrides": []},
 }
