@@ -33,6 +33,7 @@ from icepack.api.fleet_shapes import (
     TableView,
     UpcomingView,
 )
+from icepack.api.key_shapes import ChecksView, KeyMade, KeysView, KeyView, SettingsShown
 from icepack.api.shapes import (
     JobAccepted,
     JobEvents,
@@ -237,6 +238,23 @@ class Client:
     def upcoming(self, table: str | None = None, *, hours: int = 24, limit: int = 100) -> UpcomingView:
         params = {"table": table, "hours": hours, "limit": limit}
         return self._ask(UpcomingView, "GET", "/schedule/upcoming", params=params)
+
+    def settings(self) -> SettingsShown:
+        return self._ask(SettingsShown, "GET", "/settings")
+
+    def start_checks(self) -> ChecksView:
+        """The slow ones; what they find, `settings` shows."""
+        return self._ask(ChecksView, "POST", "/settings/checks")
+
+    def keys(self) -> KeysView:
+        return self._ask(KeysView, "GET", "/keys")
+
+    def create_key(self, name: str, **wishes: Any) -> KeyMade:
+        """With role, scopes and expires_in; its `key` is never shown again."""
+        return self._ask(KeyMade, "POST", "/keys", {"name": name, **wishes})
+
+    def revoke_key(self, key_id: str) -> KeyView:
+        return self._ask(KeyView, "DELETE", f"/keys/{quote(key_id, safe='')}")
 
     def open_session(self, key: str) -> SessionView:
         """Signs in: the cookie is kept by this client."""

@@ -258,6 +258,30 @@ _READY = {
         {"name": "engine", "status": "degraded", "detail": "The worker has ended and is started again."},
     ],
 }
+KEY: dict[str, Any] = {
+    "id": "0123456789abcdef",
+    "name": "ci",
+    "role": "operator",
+    "scopes": ["lake.sales*"],
+    "created_at": "2026-01-15T12:00:00Z",
+    "created_by": "key:platform",
+    "expires_at": "2026-04-15T12:00:00Z",
+    "revoked_at": None,
+    "state": "valid",
+}
+_CHECKS = {
+    "running": False,
+    "checks": [
+        {"name": "state", "ok": True, "found": "no run yet", "remedy": "", "checked_at": NOON},
+        {
+            "name": "catalog lake",
+            "ok": False,
+            "found": "Catalog 'lake' did not answer.",
+            "remedy": "Check its uri.",
+            "checked_at": NOON,
+        },
+    ],
+}
 _SCHEDULE = {"match": "sales.orders", "schedule": "0 2 * * *", "options": {"strategy": "small_files"}}
 _POLICY = {"match": "sales.*", "settings": {"target_file_size": "256MB"}}
 
@@ -386,6 +410,23 @@ ANSWERS: dict[str, Any] = {
             **_CHANGED,
         },
         "session": _SESSION,
+        "keys": {"keys": [KEY]},
+        "key": {**KEY, "key": "ipk_0123456789abcdef_…"},
+        "revoked": {**KEY, "revoked_at": NOON, "state": "revoked"},
+        "checks": _CHECKS,
+        "settings": {
+            "versions": {"icepack": "0.1.0", "python": "3.11.2", "iceberg": "1.12.0", "spark": "4.1.4"},
+            "catalogs": [
+                {"name": "lake", "type": "rest", "uri": "https://catalog.example.com", "warehouse": "s3://lake"}
+            ],
+            "timezone": "UTC",
+            "windows": ["22:00-06:00"],
+            "budgets": [{"layer": "sales.*", "resource": "daily_budget", "limit": 5.0, "spent": 1.25}],
+            "sections": {"scheduler": {"enabled": True, "default_schedule": "0 */6 * * *"}},
+            "authentication": {"required": True, "oidc_issuer": None},
+            "state": {"kind": "postgresql", "url": "postgresql://icepack:***@db.example.com/icepack"},
+            "checkup": _CHECKS,
+        },
         "health": {"status": "ok", "version": "0.1.0"},
         "ready": _READY,
     }.items()
@@ -403,6 +444,7 @@ REQUESTS: dict[str, Any] = {
     "policies": {"overrides": [_POLICY], "version": 2},
     "schedules": {"overrides": [_SCHEDULE], "version": 2},
     "session": {"key": "ipk_0123456789abcdef_…"},
+    "key": {"name": "ci", "role": "operator", "scopes": ["lake.sales*"], "expires_in": "90d"},
 }
 METRICS = 'compaction_jobs_total{status="success"} 142\n'
 STREAM = f"id: 98\nevent: job\ndata: {json.dumps(plain({**plain(_EVENT), 'table_name': str(TABLE)}))}\n\n"

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from icepack.api.entries import BadOverride
 from icepack.api.refusals import Forbidden, NotAllowed, TooManyRequests, Unauthenticated
-from icepack.domain.access_ports import VersionConflict
+from icepack.domain.access_ports import KeyExists, KeyNotFound, VersionConflict
 from icepack.domain.job import IdempotencyKeyReused, JobNotFound, JobStateConflict
 from icepack.domain.wire import to_json
 from icepack.errors import (
@@ -63,6 +63,8 @@ KINDS: dict[type[IcepackError], Kind] = {
     InvalidFilter: Kind("invalid-filter", 422, "The partition filter cannot be read.", "options.partition_filter"),
     InvalidOption: Kind("invalid-option", 422, "An option does not fit.", "options"),
     JobNotFound: Kind("job-not-found", 404, "There is no such job.", "job_id"),
+    KeyNotFound: Kind("key-not-found", 404, "There is no such key.", "key_id"),
+    KeyExists: Kind("key-exists", 409, "There is such a key already.", "name"),
     JobStateConflict: Kind("job-state", 409, "The job's state allows no such move."),
     IdempotencyKeyReused: Kind("idempotency-key-reused", 422, "The key was another request's.", "Idempotency-Key"),
     CostLimitExceeded: Kind("cost-limit", 422, "The estimate is over the limit.", "options.max_cost"),

@@ -48,6 +48,11 @@ CALLS = {
     "POST /schedules/preview": lambda client, _: client.preview_schedules(
         [{"match": "sales.*", "schedule": "0 2 * * *", "options": {"strategy": "small_files"}}]
     ),
+    "GET /settings": lambda client, _: client.settings(),
+    "POST /settings/checks": lambda client, _: client.start_checks(),
+    "GET /keys": lambda client, _: client.keys(),
+    "POST /keys": lambda client, _: client.create_key("ci", role="operator", scopes=["lake.sales*"], expires_in="90d"),
+    "DELETE /keys/{key_id}": lambda client, _: client.revoke_key(client.create_key("gone").id),
     "GET /schedules": lambda client, _: client.schedules(),
     "PUT /schedules": lambda client, _: client.put_schedules([{"match": "a.*", "schedule": "0 2 * * *"}], version=0),
     "GET /schedule/upcoming": lambda client, _: client.upcoming("orders"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -12,14 +13,14 @@ import pytest
 from contract.observed import cached
 from contract.records import NOON, run, totals
 from icepack.api.table_list import Sort
-from icepack.domain.access import Role
+from icepack.domain.access import Role, Scope
 from icepack.domain.job import JobState
 from icepack.domain.queue_ports import CachedTable
 from icepack.domain.status import Ref, SnapshotEntry, SnapshotStatus
 from icepack.domain.table import TableId
 from icepack.domain.trend import fleet_lines
 
-from .service import ITEMS, LEASE, LOG, ODD, ORDERS, SALES, TABLES, Service
+from .service import ITEMS, LEASE, LOG, ODD, ORDERS, SALES, TABLES, Service, serving
 
 SORTS = get_args(Sort)
 
@@ -274,3 +275,91 @@ class TestSchedulePreview:
         found = service.get("/schedule/upcoming", params={"hours": 168, "limit": 1}).json()
         assert sum(hour["runs"] for hour in found["by_hour"]) == found["total"] == 28 * len(TABLES)
         assert {hour["runs"] for hour in found["by_hour"]} == {len(TABLES)}
+
+
+class TestSettings:
+    def test_nobody_is_shown_a_secret(self, tmp_path: Path) -> None:
+        secret = "hunter2-hunter2"
+        lake = {
+            "type": "sql",
+            "uri": f"postgresql://me:{secret}@db/cat",
+            "s3.secret-access-key": secret,
+            "token": secret,
+        }
+        with serving(tmp_path, catalogs={"lake": lake}) as service:
+            answer = service.get("/settings")
+            assert answer.status_code == 200
+            assert secret not in answer.text
+            (shown,) = answer.json()["catalogs"]
+            assert (shown["name"], shown["type"], shown["uri"]) == ("lake", "sql", "postgresql://me:***@db/cat")
+            assert set(shown) == {"name", "type", "uri", "warehouse"}
+
+    def test_versions_and_quick_checks_are_there_at_once(self, service: Service) -> None:
+        found = service.get("/settings").json()
+        assert {"icepack", "python", "spark", "iceberg"} <= set(found["versions"])
+        assert all(found["versions"].values())
+        assert {check["name"]: check["ok"] for check in found["checkup"]["checks"]} == {"python": True, "state": True}
+        assert found["state"]["kind"] == "sqlite"
+
+    def test_the_slow_checks_run_behind_ones_back(self, service: Service) -> None:
+        assert service.post("/settings/checks").status_code == 202
+        service.client.app.state.parts.checkup._busy.acquire(timeout=60)  # type: ignore[attr-defined]
+        service.client.app.state.parts.checkup._busy.release()  # type: ignore[attr-defined]
+        found = service.get("/settings").json()["checkup"]
+        assert not found["running"]
+        assert {"java", "jars"} <= {check["name"] for check in found["checks"]}
+        (entry,) = service.stores.audit.entries(action="api.settings.check")
+        assert entry.outcome == "started"
+
+    def test_who_is_no_admin_everywhere_sees_less(self, guarded: Service) -> None:
+        for headers in (guarded.key(Role.VIEWER), guarded.key(Role.ADMIN, SALES)):
+            found = guarded.get("/settings", headers=headers).json()
+            assert (found["state"], found["checkup"]) == (None, None)
+        elsewhere = guarded.key(Role.VIEWER, (Scope("nowhere", "*"),))
+        assert guarded.get("/settings", headers=elsewhere).json()["catalogs"] == []
+
+    def test_budgets_tell_what_is_spent(self, tmp_path: Path) -> None:
+        rules = [{"match": "lake.sales.*", "daily_budget": 5, "daily_compute": "1h"}]
+        with serving(tmp_path, policies=rules) as service:
+            found = {item["resource"]: item for item in service.get("/settings").json()["budgets"]}
+        assert {name: (item["layer"], item["limit"]) for name, item in found.items()} == {
+            "daily_budget": ("lake.sales.*", 5.0),
+            "daily_compute": ("lake.sales.*", 3600.0),
+        }
+        assert found["daily_compute"]["spent"] > 0
+
+
+class TestKeys:
+    def test_a_key_is_shown_once_and_works_until_it_is_revoked(self, guarded: Service) -> None:
+        admin = guarded.key(Role.ADMIN, name="root")
+        asked = {"name": "ci", "role": "operator", "scopes": ["lake.sales*"], "expires_in": "90d"}
+        made = guarded.post("/keys", asked, headers=admin)
+        assert made.status_code == 201
+        assert made.headers["cache-control"] == "no-store"
+        key = made.json()
+        mine = {"Authorization": f"Bearer {key['key']}"}
+        assert guarded.get("/tables", headers=mine).json()["total"] == 2
+        listed = guarded.get("/keys", headers=admin)
+        assert key["key"] not in listed.text
+        assert {item["name"]: item["state"] for item in listed.json()["keys"]} == {"root": "valid", "ci": "valid"}
+        gone = guarded.client.delete(f"/api/v1/keys/{key['id']}", headers=admin)
+        assert (gone.status_code, gone.json()["state"]) == (200, "revoked")
+        assert guarded.get("/tables", headers=mine).status_code == 401
+        deeds = [(e.action, e.subject, e.actor) for e in guarded.stores.audit.entries() if ".keys." in e.action]
+        assert deeds == [("api.keys.revoke", "ci", "key:root"), ("api.keys.create", "ci", "key:root")]
+
+    def test_what_is_wrong_is_said(self, service: Service) -> None:
+        assert service.post("/keys", {"name": "twice"}).status_code == 201
+        again = service.post("/keys", {"name": "twice"})
+        assert (again.status_code, again.json()["type"]) == (409, "urn:icepack:problem:key-exists")
+        assert service.client.delete("/api/v1/keys/nothing").status_code == 404
+        assert service.client.delete("/api/v1/keys/twice").status_code == 404
+        for wrong, field in (({"scopes": ["a b"]}, "scopes.0"), ({"expires_in": "soon"}, "expires_in")):
+            answer = service.post("/keys", {"name": "x", **wrong})
+            assert (answer.status_code, answer.json()["field"]) == (422, field)
+        assert [key.name for key in service.stores.keys.list_keys()] == ["twice"]
+
+    def test_an_admin_of_some_tables_makes_no_keys(self, guarded: Service) -> None:
+        headers = guarded.key(Role.ADMIN, SALES)
+        assert guarded.post("/keys", {"name": "mine"}, headers=headers).status_code == 403
+        assert guarded.get("/keys", headers=headers).status_code == 403
