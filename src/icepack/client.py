@@ -20,17 +20,21 @@ from icepack.api.fleet_shapes import (
     CostView,
     HistogramView,
     HistoryView,
+    JobPlan,
     LocksView,
     OverviewView,
     PartitionPage,
     PlanView,
     PoliciesView,
+    PolicyPreviewView,
+    SchedulePreviewView,
     SchedulesView,
     SnapshotsView,
     TablePage,
     TableView,
     UpcomingView,
 )
+from icepack.api.key_shapes import ChecksView, KeyMade, KeysView, KeyView, SettingsShown
 from icepack.api.shapes import (
     JobAccepted,
     JobEvents,
@@ -134,6 +138,9 @@ class Client:
     def job_events(self, job_id: UUID | str) -> JobEvents:
         return self._ask(JobEvents, "GET", f"/jobs/{job_id}/events")
 
+    def job_plan(self, job_id: UUID | str) -> JobPlan:
+        return self._ask(JobPlan, "GET", f"/jobs/{job_id}/plan")
+
     def cancel(self, job_id: UUID | str) -> JobView:
         return self._ask(JobView, "POST", f"/jobs/{job_id}/cancel")
 
@@ -170,7 +177,7 @@ class Client:
             yield _news(answer.iter_lines())
 
     def tables(self, **filters: Any) -> TablePage:
-        """By search and catalog; sort, limit, cursor."""
+        """By search, catalog, namespace, issue, severity, action, min_score and max_score; sort, limit, cursor."""
         return self._ask(TablePage, "GET", "/tables", params=filters)
 
     def table(self, table: str) -> TableView:
@@ -213,6 +220,18 @@ class Client:
         body = {"overrides": [dict(item) for item in overrides], **_given({"version": version})}
         return self._ask(PoliciesView, "PUT", "/policies", body)
 
+    def preview_policies(self, overrides: Sequence[Mapping[str, Any]], *, limit: int = 50) -> PolicyPreviewView:
+        """What they would change; nothing is saved."""
+        body = {"overrides": [dict(item) for item in overrides]}
+        return self._ask(PolicyPreviewView, "POST", "/policies/preview", body, params={"limit": limit})
+
+    def preview_schedules(
+        self, overrides: Sequence[Mapping[str, Any]], *, hours: int = 168, limit: int = 100
+    ) -> SchedulePreviewView:
+        body = {"overrides": [dict(item) for item in overrides]}
+        params = {"hours": hours, "limit": limit}
+        return self._ask(SchedulePreviewView, "POST", "/schedules/preview", body, params=params)
+
     def schedules(self) -> SchedulesView:
         return self._ask(SchedulesView, "GET", "/schedules")
 
@@ -223,6 +242,23 @@ class Client:
     def upcoming(self, table: str | None = None, *, hours: int = 24, limit: int = 100) -> UpcomingView:
         params = {"table": table, "hours": hours, "limit": limit}
         return self._ask(UpcomingView, "GET", "/schedule/upcoming", params=params)
+
+    def settings(self) -> SettingsShown:
+        return self._ask(SettingsShown, "GET", "/settings")
+
+    def start_checks(self) -> ChecksView:
+        """The slow ones; what they find, `settings` shows."""
+        return self._ask(ChecksView, "POST", "/settings/checks")
+
+    def keys(self) -> KeysView:
+        return self._ask(KeysView, "GET", "/keys")
+
+    def create_key(self, name: str, **wishes: Any) -> KeyMade:
+        """With role, scopes and expires_in; its `key` is never shown again."""
+        return self._ask(KeyMade, "POST", "/keys", {"name": name, **wishes})
+
+    def revoke_key(self, key_id: str) -> KeyView:
+        return self._ask(KeyView, "DELETE", f"/keys/{quote(key_id, safe='')}")
 
     def open_session(self, key: str) -> SessionView:
         """Signs in: the cookie is kept by this client."""

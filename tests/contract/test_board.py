@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from datetime import timedelta
 
 import pytest
 from sqlalchemy import Engine
 
+from icepack.api.answers import encoded
 from icepack.domain.access import EVERYTHING, Scope
-from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobState, Submitted
+from icepack.domain.actions import ActionKind
+from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobProgress, JobState, Submitted
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.queue_ports import StatusPoint
-from icepack.domain.run import RunState
+from icepack.domain.recommendation import ExpectedEffect
+from icepack.domain.run import RealisedEffect, RunState
 from icepack.domain.table import TableId
+from icepack.domain.trend import fleet_lines
 from icepack.domain.wire import to_json
 from icepack.store.board import SqlBoard
 from icepack.store.history import SqlHistoryStore
@@ -23,6 +28,16 @@ from .queueing import DONE, LEASE, Queue, request
 from .records import NOON, ODD, ORDERS, run, totals
 
 NOWHERE = ()
+EFFECT = RealisedEffect(
+    files_rewritten=9,
+    files_added=1,
+    delete_files_removed=2,
+    bytes_rewritten=900,
+    bytes_added=800,
+    files_deleted=2,
+    bytes_deleted=2**40,
+)
+EXPECTED = ExpectedEffect(files_removed=10, delete_files_removed=2, bytes_rewritten=1000)
 
 
 @pytest.fixture
@@ -43,6 +58,48 @@ class TestJobs:
         plain = {name: str(value) if name in ("id",) else value for name, value in listed.items()}
         plain["submitted_at"] = expected["submitted_at"]
         assert plain == {**expected, "table_name": str(ODD)}
+
+    @pytest.mark.parametrize("number", [0, 1])
+    def test_as_json_it_is_the_same(self, queue: Queue, board: SqlBoard, number: int) -> None:
+        queue.submit(ODD, priority=3, requester='an "n" ü \u2028', estimated_seconds=2.5, idempotency_key="k")
+        claim = queue.claim()
+        queue.jobs.progress(claim, JobProgress(files_processed=3, working_on=("día=1",)))
+        queue.submit(ORDERS)
+        documents, (texts, more) = board.jobs(JobFilter()).jobs, board.job_texts(JobFilter())
+        document, text = documents[number], texts[number]
+        assert more is None
+        read = json.loads(f"{{{text.text}}}")
+        assert read == json.loads(encoded(document))
+        assert (text.job_id, text.number, text.state) == (read["id"], read["number"], read["state"])
+        assert json.loads(text.progress) == read["progress"]
+
+    @pytest.mark.parametrize(
+        "wanted",
+        [
+            JobFilter(),
+            JobFilter(states=frozenset({JobState.QUEUED})),
+            JobFilter(states=frozenset({JobState.QUEUED, JobState.RUNNING}), catalog="lake"),
+            JobFilter(table=ORDERS, kind=ActionKind.COMPACT, requester="ann"),
+            JobFilter(kind=ActionKind.EXPIRE_SNAPSHOTS),
+        ],
+    )
+    @pytest.mark.parametrize("scopes", [EVERYTHING, (Scope("lake", "s*"),), NOWHERE])
+    def test_it_is_narrowed_and_paged_alike(
+        self, queue: Queue, board: SqlBoard, wanted: JobFilter, scopes: tuple[Scope, ...]
+    ) -> None:
+        for table in (ORDERS, ODD, TableId("lake", ("ops",), "log")):
+            queue.submit(table, requester="ann")
+        queue.claim()
+        before = None
+        while True:
+            page = board.jobs(wanted, scopes, limit=1, before=before)
+            for _ in range(2):
+                texts, more = board.job_texts(wanted, scopes, limit=1, before=before)
+                assert [text.number for text in texts] == [job["number"] for job in page.jobs]
+                assert more == page.next_before
+            before = page.next_before
+            if before is None:
+                break
 
     def test_pages_follow_one_another(self, queue: Queue, board: SqlBoard) -> None:
         made = [queue.submit(f"lake.sales.t{number}").number for number in range(5)]
@@ -101,6 +158,42 @@ class TestJobs:
         queue.locks.acquire(TableId("lake", ("x",), "y"), "me", LEASE)
         assert [event.kind for event in board.events_after(seen[-1].number)] == ["claimed"]
         assert board.newest_event() > seen[-1].number
+
+    def test_ended_jobs_are_counted_since_a_moment(self, queue: Queue, board: SqlBoard) -> None:
+        for name in ("lake.sales.a", "lake.ops.b"):
+            queue.submit(name)
+            queue.jobs.finish(queue.claim(), DONE)
+            queue.wait(60)
+        queue.submit("lake.sales.c")
+        noon = queue.clock.read()
+        counts = [
+            board.ended_counts(noon - timedelta(seconds=ago), scopes)[JobState.SUCCEEDED]
+            for ago, scopes in ((600, EVERYTHING), (90, EVERYTHING), (600, (Scope("lake", "sales"),)), (0, EVERYTHING))
+        ]
+        assert counts == [2, 1, 1, 0]
+        assert JobState.QUEUED not in board.ended_counts(noon)
+
+
+class TestTrend:
+    def test_a_day_is_shown_as_far_as_it_may_be_seen(self, engine: Engine, board: SqlBoard) -> None:
+        history = SqlHistoryStore(engine)
+        figures = {ORDERS: totals(1, 10), TableId("lake", ("ops",), "log"): totals(1, 30)}
+        history.save_day(NOON.date(), fleet_lines(figures))
+        history.save_day(NOON.date() - timedelta(days=1), fleet_lines({ORDERS: totals(1, 5)}))
+        everything = board.trend(NOON.date() - timedelta(days=1))
+        assert [(point.day, point.tables, point.data_files) for point in everything] == [
+            ("2026-11-14", 1, 5),
+            ("2026-11-15", 2, 40),
+        ]
+        assert everything[1].average_score == totals(1).score
+        assert [point.data_files for point in board.trend(NOON.date(), (Scope("lake", "sales"),))] == [10]
+        assert board.trend(NOON.date(), NOWHERE) == []
+
+    def test_the_last_look_of_a_day_counts(self, engine: Engine, board: SqlBoard) -> None:
+        history = SqlHistoryStore(engine)
+        history.save_day(NOON.date(), fleet_lines({ORDERS: totals(1, 10), ODD: totals(1, 7)}))
+        history.save_day(NOON.date(), fleet_lines({ORDERS: totals(1, 4)}))
+        assert [(point.tables, point.data_files) for point in board.trend(NOON.date())] == [(1, 4)]
 
 
 class TestKeys:
@@ -166,7 +259,9 @@ class TestRuns:
         history = SqlHistoryStore(engine)
         estimate = CostEstimate(get_requests=10, put_requests=3, duration_seconds=5.0, dollars=0.5)
         for minutes in (0, 1, 24 * 60):
-            history.save(run(minutes=minutes, estimate=estimate, realised_seconds=7.0))
+            history.save(
+                run(minutes=minutes, estimate=estimate, realised_seconds=7.0, effect=EFFECT, expected=EXPECTED)
+            )
         history.save(run(ODD, realised_seconds=100.0))
         history.save(run(state=RunState.RUNNING, realised_seconds=1000.0))
         history.save(run(minutes=-60, realised_seconds=1000.0))
@@ -183,5 +278,12 @@ class TestRuns:
             "realised_seconds": 14.0,
             "get_requests": 20,
             "put_requests": 6,
+            "estimated_files_removed": 24,
+            "files_removed": 20,
+            "estimated_bytes_rewritten": 2000,
+            "bytes_rewritten": 1800,
+            "bytes_removed": 200,
+            "files_deleted": 4,
+            "bytes_deleted": 2 * 2**40,
         }
         assert [line.key for line in board.costs_by_table(NOON)] == [(str(ODD),), (str(ORDERS),)]

@@ -9,15 +9,29 @@ from uuid import UUID
 from pydantic import Field
 
 from icepack.api.shapes import Asked, JsonObject, Name, Text, Wire
+from icepack.domain.access_ports import WorkerCounts
 from icepack.domain.actions import ActionKind
+from icepack.domain.explain import Gain, Reason
 from icepack.domain.health import HealthReport, IssueCode, Severity
-from icepack.domain.job import JobState
+from icepack.domain.job import JobProgress, JobState
 from icepack.domain.plan.compaction import CompactionPlan
+from icepack.domain.plan.score import PartitionScore
+from icepack.domain.policy import Policy
 from icepack.domain.recommendation import Recommendation
 from icepack.domain.run import RunRecord, Totals
-from icepack.domain.status import PartitionStatus, SizeBucket, SmallFiles, SnapshotStatus, TableStatus
+from icepack.domain.status import PartitionStatus, Ref, SizeBucket, SmallFiles, TableStatus
 from icepack.domain.table import TableId
+from icepack.domain.trend import TrendPoint
 from icepack.service.overview import CostFigures, TableFigures
+
+
+class RunningView(Wire):
+    """The job that works on a table just now."""
+
+    job_id: UUID
+    action: ActionKind
+    started_at: datetime | None
+    progress: JobProgress
 
 
 class TableListed(Wire):
@@ -35,6 +49,8 @@ class TableListed(Wire):
     """An estimate: what that should cost."""
     partitions: int
     last_compaction_at: datetime | None
+    last_commit_at: datetime | None
+    running: RunningView | None = None
 
 
 class TablePage(Wire):
@@ -52,6 +68,15 @@ class TableView(Wire):
     status: TableStatus
     health: HealthReport
     recommendation: Recommendation | None
+    reasons: list[Reason]
+    """Why points are missing from 100, the heaviest first."""
+    gains: list[Gain]
+    """What each recommended action should bring, in the order in which they run."""
+    expected_score: int
+    """An estimate: the score once all of that has run."""
+    policy: Policy | None
+    """All layers merged; null where the table's own properties cannot be read."""
+    running: RunningView | None
 
 
 class PlanView(Wire):
@@ -61,6 +86,29 @@ class PlanView(Wire):
     observed_at: datetime
     compaction: CompactionPlan
     recommendation: Recommendation | None
+
+
+class PartitionWhy(Wire):
+    path: str
+    spec_id: int
+    planned: bool
+    reason: str
+    """Why, or why not."""
+
+
+class JobPlan(Wire):
+    """What a job's compaction takes, estimated from the cached status of its table."""
+
+    job_id: UUID
+    table_name: str
+    observed_at: datetime
+    looked_at_since: bool
+    """Whether the table was looked at after the job had begun: then this is what it would do now."""
+    compaction: CompactionPlan | None
+    """Null for other actions."""
+    partitions: list[PartitionWhy]
+    """Those that are taken first; at most a thousand."""
+    partitions_total: int
 
 
 class StatusPointView(Wire):
@@ -77,11 +125,39 @@ class HistoryView(Wire):
     next_before: datetime | None
 
 
+class SnapshotShown(Wire):
+    """Ids also as text: they are too large for some readers of JSON."""
+
+    snapshot_id: int
+    parent_id: int | None
+    id: str
+    parent: str | None
+    committed_at: datetime
+    operation: str
+    current: bool
+    refs: list[str]
+    """Branches and tags that point here."""
+    job_id: str | None = None
+    """Of the run of icepack that committed it."""
+    action: ActionKind | None = None
+    """What that run did, while it is remembered."""
+    has_job: bool = False
+    """Whether there is a job of that id to look at."""
+
+
+class SnapshotList(Wire):
+    count: int
+    oldest_at: datetime | None
+    newest_at: datetime | None
+    refs: list[Ref]
+    entries: list[SnapshotShown]
+
+
 class SnapshotsView(Wire):
     table_name: str
     observed_at: datetime
     snapshot_id: int | None
-    snapshots: SnapshotStatus
+    snapshots: SnapshotList
 
 
 class HistogramView(Wire):
@@ -98,6 +174,12 @@ class ScoredPartition(Wire):
     partition: PartitionStatus
     score: float
     """From 0, leave it, to 1, first in line."""
+    parts: PartitionScore
+    """What the score is the sum of."""
+    planned: bool
+    """Whether the next compaction takes it; an estimate."""
+    reason: str
+    """Why, or why not."""
 
 
 class PartitionPage(Wire):
@@ -119,8 +201,15 @@ class CacheView(Wire):
 
 class OverviewView(Wire):
     tables: TableFigures
+    trend: list[TrendPoint]
+    """The last thirty days, the oldest first; days on which nobody looked are left out."""
+    maintenance: CostFigures
+    """Runs of the last thirty days: what they saved and cost, estimated beside realised."""
     sickest: list[TableListed]
     jobs: dict[JobState, int]
+    jobs_last_day: dict[JobState, int]
+    """Those that have ended within 24 hours, by how they did."""
+    workers: WorkerCounts
     cache: CacheView
 
 
@@ -164,8 +253,6 @@ class AuditEntry(Wire):
 
 
 class AuditPage(Wire):
-    """A page may be shorter than asked for, and still not be the last."""
-
     entries: list[AuditEntry]
     next_before: int | None
 
@@ -180,6 +267,11 @@ class UpcomingRun(Wire):
     compaction: dict[str, Any] | None
 
 
+class HourView(Wire):
+    hour: datetime
+    runs: int
+
+
 class UpcomingView(Wire):
     enabled: bool
     from_: datetime = Field(serialization_alias="from", validation_alias="from")
@@ -187,6 +279,8 @@ class UpcomingView(Wire):
     timezone: str
     runs: list[UpcomingRun]
     total: int
+    by_hour: list[HourView]
+    """How many come due in each hour that has any."""
 
 
 class PolicyOverride(Asked):
@@ -214,6 +308,64 @@ class PutPolicies(Asked):
 class PutSchedules(Asked):
     overrides: Annotated[list[ScheduleOverride], Field(max_length=1000)]
     version: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+
+
+class SettingChange(Wire):
+    before: Any
+    after: Any
+
+
+class PolicyChangeView(Wire):
+    """A table whose effective policy would be another, and what that would do to what is recommended."""
+
+    table_name: str
+    settings: dict[str, SettingChange]
+    actions_before: list[ActionKind]
+    actions_after: list[ActionKind]
+    recommendation_changes: bool
+    """Also where the same action would be recommended with other parameters."""
+    before: Recommendation
+    after: Recommendation
+    estimated: bool
+    """Whether the new settings also change what counts as small: then the next look at the table will tell."""
+
+
+class PolicyPreviewView(Wire):
+    """Nothing was saved."""
+
+    tables: int
+    """Tables whose effective policy would be another."""
+    recommendations: int
+    """Among the tables below, those for which something else would be recommended."""
+    changes: list[PolicyChangeView]
+    """As many of them as were asked for."""
+
+
+class ScheduleChangeView(Wire):
+    table_name: str
+    schedule_before: str
+    schedule_after: str
+    compaction_before: dict[str, Any] | None
+    compaction_after: dict[str, Any] | None
+    runs_before: int
+    runs_after: int
+    next_before: datetime | None
+    next_after: datetime | None
+
+
+class SchedulePreviewView(Wire):
+    """Nothing was saved."""
+
+    enabled: bool
+    from_: datetime = Field(serialization_alias="from", validation_alias="from")
+    until: datetime
+    timezone: str
+    tables: int
+    """Tables whose schedule would be another."""
+    changes: list[ScheduleChangeView]
+    runs: list[UpcomingRun]
+    """What would run on these tables, in order."""
+    total: int
 
 
 class PolicyLine(Wire):

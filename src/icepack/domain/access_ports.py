@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Protocol
 from uuid import UUID
 
 from icepack.domain.access import EVERYTHING, ApiKey, Scopes, Session
+from icepack.domain.actions import ActionKind
 from icepack.domain.job import JobEvent, JobFilter, JobProgress, JobState
 from icepack.domain.table import TableId
+from icepack.domain.trend import TrendPoint
 from icepack.errors import Refused, UsageError
 
 Document = dict[str, Any]
@@ -87,6 +89,22 @@ class JobDocuments:
     next_before: int | None
 
 
+@dataclass(slots=True, kw_only=True)
+class JobText:
+    """A job as lists show it: the inside of its JSON object, and what else is worked out of it."""
+
+    number: int
+    job_id: str
+    state: JobState
+    submitted_at: str
+    """As JSON."""
+    started_at: datetime | None
+    estimated_seconds: float | None
+    progress: str
+    """As JSON."""
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDocuments:
     runs: tuple[Document, ...]
@@ -103,6 +121,16 @@ class CostSum:
     realised_seconds: float = 0.0
     get_requests: int = 0
     put_requests: int = 0
+    estimated_files_removed: int = 0
+    files_removed: int = 0
+    """Fewer files that readers have to open."""
+    estimated_bytes_rewritten: int = 0
+    bytes_rewritten: int = 0
+    bytes_removed: int = 0
+    """By which rewritten files are smaller than those they replaced."""
+    files_deleted: int = 0
+    """From the storage, by expiry and the removal of orphans."""
+    bytes_deleted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +148,24 @@ class RunningJob:
     job_id: UUID
     table: TableId
     progress: JobProgress
+    kind: ActionKind
+    started_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCounts:
+    busy: int = 0
+    """Those that hold a job and keep their claim alive."""
+    idle: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committer:
+    """The run that made a snapshot."""
+
+    action: ActionKind
+    has_job: bool
+    """Whether there is a job of that id to look at; a run by hand has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +184,21 @@ class Board(Protocol):
         self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
     ) -> JobDocuments: ...
 
+    def job_texts(
+        self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
+    ) -> tuple[list[JobText], int | None]:
+        """The same as JSON, and where the page after this one begins."""
+        ...
+
     def job_counts(self, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]: ...
+
+    def ended_counts(self, since: datetime, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]:
+        """Jobs that have ended since, by how they did."""
+        ...
+
+    def trend(self, since: date, scopes: Scopes = EVERYTHING) -> list[TrendPoint]:
+        """The fleet on each day on which it was looked at, the oldest first."""
+        ...
 
     def has_key(self, key: str) -> bool:
         """Whether a job has answered to the idempotency key."""
@@ -160,9 +220,15 @@ class Board(Protocol):
 
     def running(self) -> list[RunningJob]: ...
 
+    def workers(self) -> WorkerCounts: ...
+
     def table(self, table: TableId) -> TableDocument | None: ...
 
     def runs(self, table: TableId, *, limit: int = 50, before: datetime | None = None) -> RunDocuments: ...
+
+    def committers(self, table: TableId, ids: Sequence[UUID]) -> Mapping[UUID, Committer]:
+        """What is still known of the runs that committed snapshots of the table."""
+        ...
 
     def points(self, table: TableId, *, limit: int = 200) -> list[Document]: ...
 

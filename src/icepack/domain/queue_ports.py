@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
+from icepack.domain.access import EVERYTHING, Scopes
 from icepack.domain.actions import ActionKind
 from icepack.domain.health import HealthReport, IssueCode, Severity
 from icepack.domain.job import (
@@ -22,12 +23,13 @@ from icepack.domain.job import (
     JobState,
     Submission,
 )
-from icepack.domain.policy import PROPERTY_PREFIX
+from icepack.domain.policy import own_settings
 from icepack.domain.recommendation import Recommendation
 from icepack.domain.run import Totals
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
 from icepack.domain.trace import Span
+from icepack.domain.trend import FleetLine
 from icepack.errors import IcepackError, Refused
 
 
@@ -86,6 +88,16 @@ class JobStore(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Attendance(Protocol):
+    """Who waits for work."""
+
+    def attend(self, worker: str, lease: timedelta) -> None:
+        """Here, and surely for as long as the lease."""
+        ...
+
+    def leave(self, worker: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,14 +181,14 @@ class TableBrief:
     """An estimate: what all of that should cost."""
     partitions: int = 0
     last_compaction_at: datetime | None = None
+    last_commit_at: datetime | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    """The table's own settings for icepack."""
+    """Those from which its policy follows."""
 
 
 def brief_of(cached: CachedTable) -> TableBrief:
     actions = cached.recommendation.actions if cached.recommendation else ()
     severities = {issue.severity for issue in cached.health.issues}
-    properties = cached.status.properties
     return TableBrief(
         issues=tuple(issue.code for issue in cached.health.issues),
         severity=next((severity for severity in reversed(Severity) if severity in severities), None),
@@ -184,7 +196,8 @@ def brief_of(cached: CachedTable) -> TableBrief:
         estimated_dollars=sum(recommended.cost.dollars for recommended in actions),
         partitions=len(cached.status.partitions),
         last_compaction_at=cached.status.last_compaction_at,
-        properties={key: value for key, value in properties.items() if key.startswith(PROPERTY_PREFIX)},
+        last_commit_at=cached.status.snapshots.newest_at,
+        properties=own_settings(cached.status.properties),
     )
 
 
@@ -289,6 +302,10 @@ class StatusHistory(Protocol):
 
     def assessments(self, table: TableId, *, since: datetime | None = None, limit: int = 100) -> list[HealthReport]: ...
 
+    def save_day(self, day: date, lines: Sequence[FleetLine]) -> None:
+        """The whole fleet on a day, in place of what was said of that day before."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEvent:
@@ -316,7 +333,10 @@ class AuditLog(Protocol):
         since: datetime | None = None,
         limit: int = 100,
         before: int | None = None,
-    ) -> list[AuditEvent]: ...
+        scopes: Scopes = EVERYTHING,
+    ) -> list[AuditEvent]:
+        """With scopes, those about a table that they cover."""
+        ...
 
     def close(self) -> None: ...
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from datetime import datetime
+from datetime import date, datetime
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -14,22 +13,44 @@ from sqlalchemy import ColumnElement, Engine, Select, and_, func, select
 from icepack.domain.access import EVERYTHING, Scopes
 from icepack.domain.access_ports import (
     Board,
+    Committer,
     CostLine,
     CostSum,
     Document,
     JobDocuments,
+    JobText,
     RunDocuments,
     RunningJob,
     TableDocument,
+    WorkerCounts,
 )
+from icepack.domain.actions import ActionKind
 from icepack.domain.job import JOB_VERSION, JobEvent, JobFilter, JobProgress, JobState
 from icepack.domain.run import RunState
 from icepack.domain.table import TableId
+from icepack.domain.trend import TrendPoint
+from icepack.domain.wire import from_json, to_json
+from icepack.store.clock import DatabaseClock
 from icepack.store.days import day_of
 from icepack.store.faults import plain_faults
 from icepack.store.globs import within
 from icepack.store.job_rows import conditions, to_event
-from icepack.store.schema import DUE, cache_rows, constant, events, job_keys, jobs, lanes, runs, table_statuses
+from icepack.store.job_texts import JobTexts
+from icepack.store.schema import (
+    DUE,
+    EFFECT_COLUMNS,
+    HELD,
+    cache_rows,
+    constant,
+    events,
+    fleet_days,
+    job_keys,
+    jobs,
+    lanes,
+    runs,
+    table_statuses,
+    workers,
+)
 from icepack.store.table_cache import visible
 from icepack.store.text import storable
 from icepack.store.transaction import reading
@@ -38,14 +59,18 @@ _HEAVY = ("details", "digest", "catalog", "namespace")
 _LISTED = [column for column in jobs.c if column.name not in {*_HEAVY, "counted"}]
 # Plain text: the names that columns have are of a kind of their own, which takes long to write as JSON.
 _NAMES = tuple(str(column.name) for column in _LISTED)
-_SUMMED = ("estimated_dollars", "estimated_seconds", "realised_seconds", "get_requests", "put_requests")
-_NO_PROGRESS = asdict(JobProgress())
+_SPANS = ("estimated_dollars", "estimated_seconds", "realised_seconds")
+_COUNTS = ("get_requests", "put_requests", *EFFECT_COLUMNS)
+_DAY_SUMS = ("tables", "score_sum", "data_files", "delete_files", "bytes", "records")
+_NO_PROGRESS = to_json(JobProgress())
 _DOCUMENTS = (cache_rows.c.status, cache_rows.c.health, cache_rows.c.recommendation)
 
 
 class SqlBoard(Board):
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, clock: DatabaseClock | None = None) -> None:
         self._engine = engine
+        self._clock = clock or DatabaseClock()
+        self._texts = JobTexts(engine)
 
     def jobs(
         self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
@@ -56,10 +81,30 @@ class SqlBoard(Board):
         found = tuple(job_document(row) for row in rows[:limit])
         return JobDocuments(jobs=found, next_before=found[-1]["number"] if len(rows) > limit else None)
 
+    def job_texts(
+        self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
+    ) -> tuple[list[JobText], int | None]:
+        with plain_faults(self._engine.url):
+            found = self._texts.page(wanted, scopes, limit + 1, before)
+        return found[:limit], found[limit - 1].number if len(found) > limit else None
+
     def job_counts(self, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]:
         mine = within(jobs, scopes, self._engine.dialect)
         found = {row[0]: row[1] for row in self._rows(select(jobs.c.state, func.count()).where(mine).group_by("state"))}
         return {state: found.get(state.value, 0) for state in JobState}
+
+    def ended_counts(self, since: datetime, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]:
+        mine = within(jobs, scopes, self._engine.dialect)
+        ended = select(jobs.c.state, func.count()).where(jobs.c.finished_at >= since, mine).group_by("state")
+        found = {row[0]: row[1] for row in self._rows(ended)}
+        return {state: found.get(state.value, 0) for state in JobState if state.is_final}
+
+    def trend(self, since: date, scopes: Scopes = EVERYTHING) -> list[TrendPoint]:
+        mine = within(fleet_days, scopes, self._engine.dialect)
+        sums = [func.sum(fleet_days.c[name]) for name in _DAY_SUMS]
+        statement = select(fleet_days.c.day, *sums).where(fleet_days.c.day >= since.isoformat(), mine)
+        rows = self._rows(statement.group_by(fleet_days.c.day).order_by(fleet_days.c.day))
+        return [_trend_point(row[0], dict(zip(_DAY_SUMS, map(int, row[1:]), strict=True))) for row in rows]
 
     def has_key(self, key: str) -> bool:
         return bool(self._rows(select(job_keys.c.key).where(job_keys.c.key == storable(key))))
@@ -85,12 +130,25 @@ class SqlBoard(Board):
         return self._rows(select(func.max(events.c.number)))[0][0] or 0
 
     def running(self) -> list[RunningJob]:
-        statement = select(jobs.c.id, jobs.c.table_name, jobs.c.progress)
+        statement = select(jobs.c.id, jobs.c.table_name, jobs.c.progress, jobs.c.action, jobs.c.started_at)
         rows = self._rows(statement.where(jobs.c.state == constant(JobState.RUNNING.value)))
         return [
-            RunningJob(job_id=row.id, table=TableId.parse(row.table_name), progress=JobProgress(**row.progress))
+            RunningJob(
+                job_id=row.id,
+                table=TableId.parse(row.table_name),
+                progress=from_json(JobProgress, row.progress),
+                kind=ActionKind(row.action),
+                started_at=row.started_at,
+            )
             for row in rows
         ]
+
+    def workers(self) -> WorkerCounts:
+        now = self._clock.now()
+        held = select(lanes.c.owner).where(HELD, lanes.c.job_number.is_not(None), lanes.c.expires_at > now)
+        busy = {row.owner for row in self._rows(held.distinct())}
+        here = {row.name for row in self._rows(select(workers.c.name).where(workers.c.expires_at > now))}
+        return WorkerCounts(busy=len(busy), idle=len(here - busy))
 
     def table(self, table: TableId) -> TableDocument | None:
         rows = self._rows(visible(*_DOCUMENTS).where(cache_rows.c.table_name == str(table)))
@@ -103,6 +161,12 @@ class SqlBoard(Board):
         rows = self._rows(statement.order_by(runs.c.started_at.desc(), runs.c.job_id.desc()).limit(limit + 1))
         more = rows[limit - 1].started_at if len(rows) > limit else None
         return RunDocuments(runs=tuple(row.record for row in rows[:limit]), next_before=more)
+
+    def committers(self, table: TableId, ids: Sequence[UUID]) -> Mapping[UUID, Committer]:
+        joined = runs.outerjoin(jobs, jobs.c.id == runs.c.job_id)
+        statement = select(runs.c.job_id, runs.c.action, jobs.c.number).select_from(joined)
+        rows = self._rows(statement.where(runs.c.table_name == str(table), runs.c.job_id.in_(ids))) if ids else ()
+        return {row.job_id: Committer(action=ActionKind(row.action), has_job=row.number is not None) for row in rows}
 
     def points(self, table: TableId, *, limit: int = 200) -> list[Document]:
         """The newest, oldest of them first, as a chart wants them."""
@@ -120,7 +184,7 @@ class SqlBoard(Board):
         return sorted(lines, key=lambda line: (-line.sums.realised_seconds, line.key))[:limit]
 
     def _costs(self, since: datetime, scopes: Scopes, *keys: Any) -> list[CostLine]:
-        sums = [func.sum(runs.c[name]) for name in _SUMMED]
+        sums = [func.sum(runs.c[name]) for name in (*_SPANS, *_COUNTS)]
         statement = select(*keys, func.count(), *sums).where(self._ended(since, scopes)).group_by(*keys).order_by(*keys)
         width = len(keys)
         return [
@@ -138,9 +202,15 @@ class SqlBoard(Board):
 
 def _sums(count: int, sums: Sequence[Any]) -> CostSum:
     """PostgreSQL's sums of whole numbers are decimals."""
-    *spans, gets, puts = sums
-    named = dict(zip(_SUMMED, (*spans, int(gets), int(puts)), strict=True))
-    return CostSum(runs=count, **named)
+    spans = dict(zip(_SPANS, sums, strict=False))
+    counts = dict(zip(_COUNTS, map(int, sums[len(_SPANS) :]), strict=True))
+    return CostSum(runs=count, **spans, **counts)
+
+
+def _trend_point(day: str, sums: dict[str, int]) -> TrendPoint:
+    score = sums.pop("score_sum")
+    average = round(score / sums["tables"], 1) if sums["tables"] else None
+    return TrendPoint(day=day, average_score=average, **sums)
 
 
 @lru_cache(maxsize=20_000)

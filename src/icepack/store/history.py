@@ -11,7 +11,7 @@ from icepack.domain.access import namespace_text
 from icepack.domain.actions import ActionKind
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.ports import HistoryStore
-from icepack.domain.recommendation import PastRun
+from icepack.domain.recommendation import ExpectedEffect, PastRun
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
 from icepack.domain.wire import from_json, to_json
@@ -85,6 +85,8 @@ def _values(record: RunRecord) -> dict[str, Any]:
         "record": to_json(record),
         "namespace": namespace_text(record.table),
         **_costs(record),
+        **_effects(record),
+        "counted": False,
     }
 
 
@@ -99,9 +101,23 @@ def _costs(record: RunRecord) -> dict[str, Any]:
     }
 
 
+def _effects(record: RunRecord) -> dict[str, int]:
+    """What left the table, and, apart from it, what left the storage: the same files, some time later."""
+    effect, expected = record.effect, record.expected or ExpectedEffect()
+    return {
+        "estimated_files_removed": expected.files_removed + expected.delete_files_removed,
+        "files_removed": effect.files_rewritten - effect.files_added + effect.delete_files_removed,
+        "estimated_bytes_rewritten": expected.bytes_rewritten,
+        "bytes_rewritten": effect.bytes_rewritten,
+        "bytes_removed": effect.bytes_rewritten - effect.bytes_added,
+        "files_deleted": effect.files_deleted,
+        "bytes_deleted": effect.bytes_deleted,
+    }
+
+
 def _upsert(dialect: str, values: dict[str, Any]) -> Any:
     insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
-    changed = {name: value for name, value in values.items() if name != "job_id"}
+    changed = {name: value for name, value in values.items() if name not in ("job_id", "counted")}
     return insert(runs).values(values).on_conflict_do_update(index_elements=[runs.c.job_id], set_=changed)
 
 

@@ -25,9 +25,10 @@ from sqlalchemy import (
     and_,
     false,
     literal_column,
+    true,
 )
 
-REVISION = "0004"
+REVISION = "0006"
 """The newest file in migrations/versions; numbers only grow, so they compare as text."""
 
 
@@ -72,6 +73,11 @@ metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(ta
 # Alembic's own table, under a name that another application in the same database does not use.
 schema_version = Table("icepack_schema_version", MetaData(), Column("version_num", String(32), primary_key=True))
 
+EFFECT_COLUMNS = (
+    *("estimated_files_removed", "files_removed", "estimated_bytes_rewritten", "bytes_rewritten"),
+    *("bytes_removed", "files_deleted", "bytes_deleted"),
+)
+
 runs = Table(
     "runs",
     metadata,
@@ -95,12 +101,18 @@ runs = Table(
     Column("realised_seconds", Float, nullable=False, server_default="0"),
     Column("get_requests", BigInteger, nullable=False, server_default="0"),
     Column("put_requests", BigInteger, nullable=False, server_default="0"),
+    *(Column(name, BigInteger, nullable=False, server_default="0") for name in EFFECT_COLUMNS),
+    # Whether its end is in the totals of metric_totals, or never will be, since a job's is.
+    Column("counted", Boolean, nullable=False, server_default=true()),
     Index("ix_runs_started", "started_at", "job_id"),
     Index("ix_runs_table_started", "table_name", "started_at", "job_id"),
     Index("ix_runs_action_started", "action", "started_at", "job_id"),
     Index("ix_runs_state_started", "state", "started_at", "job_id"),
     Index("ix_runs_last_of_kind", "table_name", "state", "action", "finished_at"),
 )
+
+RUN_UNCOUNTED = and_(runs.c.finished_at.is_not(None), runs.c.counted == false())
+_partial("ix_runs_uncounted", runs.c.job_id, where=RUN_UNCOUNTED)
 
 jobs = Table(
     "jobs",
@@ -223,6 +235,14 @@ events = Table(
 NO_JOB = events.c.job_id.is_(None)
 _partial("ix_events_without_job", events.c.at, where=NO_JOB)
 
+# Those that wait for a job; one that holds a job is known by its lane.
+workers = Table(
+    "workers",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("expires_at", UtcDateTime, nullable=False),
+)
+
 # What ended jobs amount to, so that a counter neither costs a scan nor falls when jobs are pruned.
 metric_totals = Table(
     "metric_totals",
@@ -292,6 +312,20 @@ health_assessments = Table(
     Index("ix_health_assessments_assessed", "assessed_at"),
 )
 
+# The fleet as it was last seen on each day; a line for each namespace, since not everybody may see all of them.
+fleet_days = Table(
+    "fleet_days",
+    metadata,
+    Column("day", Text, primary_key=True),
+    Column("catalog", Text, primary_key=True),
+    Column("namespace", Text, primary_key=True),
+    Column("tables", Integer, nullable=False),
+    *(
+        Column(name, BigInteger, nullable=False)
+        for name in ("score_sum", "data_files", "delete_files", "bytes", "records")
+    ),
+)
+
 audit_events = Table(
     "audit_events",
     metadata,
@@ -303,6 +337,10 @@ audit_events = Table(
     Column("origin", Text, nullable=False),
     Column("outcome", Text, nullable=False),
     Column("details", JSON, nullable=False),
+    # Of the table that it is about, if it is about one.
+    Column("catalog", Text),
+    Column("namespace", Text),
+    Index("ix_audit_events_place", "catalog", "namespace", "number"),
     Index("ix_audit_events_at", "at"),
     Index("ix_audit_events_actor", "actor", "number"),
     Index("ix_audit_events_subject", "subject", "number"),
