@@ -190,7 +190,7 @@ def test_no_more_of_a_value_travels_than_any_column_keeps(modes: dict[str, str],
 
 def answer(rows_in: int, rows_out: int, dropped: int) -> Answer:
     made = (OutputFile(path="o", bytes=1, rows=rows_out, nan_counts={}),)
-    return Answer(0, 0, written=Written(files=made, rows_in=rows_in, rows_dropped=dropped, bytes_read=0, requests=0))
+    return Answer(0, 0, written=Written(files=made, rows_in=rows_in, rows_dropped=dropped, requests=0))
 
 
 @pytest.mark.parametrize("counts", [[(10, 10, 0), (10, 9, 0)], [(10, 10, 0)], [(10, 10, 0), (10, 10, 1)]])
