@@ -34,6 +34,9 @@ def checks(app: App, *, start_spark: bool = True) -> Iterator[Check]:
     if start_spark:
         yield _check("spark", lambda: _spark(app))
     yield _check("state", lambda: _state(app))
+    if not app.loaded.lake_exists:
+        yield _check("lake", app.loaded.need_lake)
+        return
     for name in app.catalogs.names:
         yield _check(f"catalog {name}", lambda name=name: _catalog(app, name))  # type: ignore[misc]
         yield _check(f"storage {name}", lambda name=name: _storage(app, name))  # type: ignore[misc]

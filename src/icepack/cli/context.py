@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from icepack.config import LoadedConfig, load_config
-from icepack.errors import ConfigError, IcepackError, UsageError
+from icepack.errors import ConfigError, IcepackError
 from icepack.logs import LogFormat, configure
 from icepack.wiring import App, build_app, cleaner
 
@@ -57,11 +57,7 @@ def _log_format(ctx: click.Context, asked: str) -> LogFormat:
 def application(ctx: click.Context) -> Iterator[App]:
     """The application, closed at the end; says what to do where there is no lake yet."""
     loaded = read_config(ctx)
-    if not loaded.lake_exists:
-        raise UsageError(
-            "There is no lake yet.",
-            "`icepack demo` builds a sample one; `icepack init` writes an icepack.yaml that points at yours.",
-        )
+    loaded.need_lake()
     app = build_app(loaded, environ=os.environ, announce=lambda text: click.echo(text, err=True))
     try:
         yield app

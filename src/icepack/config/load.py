@@ -15,7 +15,7 @@ from icepack.config.environment import CONFIG_VARIABLE, Environment, read_enviro
 from icepack.config.folders import LAKE, EmbeddedLake, default_state_url, user_folder
 from icepack.config.mistakes import Origins, explained
 from icepack.config.settings import CompactionConfig
-from icepack.errors import ConfigError
+from icepack.errors import ConfigError, UsageError
 
 FILE_NAME = "icepack.yaml"
 
@@ -37,6 +37,15 @@ class LoadedConfig:
     def lake_exists(self) -> bool:
         """False only for an embedded lake that nobody has built yet."""
         return self.lake is None or self.lake.exists
+
+    def need_lake(self) -> str:
+        """For whoever cannot go on without one."""
+        if not self.lake_exists:
+            raise UsageError(
+                "There is no lake yet.",
+                "`icepack demo` builds a sample one; `icepack init` writes an icepack.yaml that points at yours.",
+            )
+        return "there"
 
 
 def load_config(

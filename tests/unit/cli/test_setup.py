@@ -46,6 +46,14 @@ def test_doctor_without_spark_checks_the_catalog_and_its_storage(
     assert "✓ java: " in answer.out
 
 
+def test_doctor_knows_that_a_newcomer_has_no_lake_yet(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("icepack.engine.jars.JarStore.ensure", lambda self, purposes: [Path("kept/iceberg.jar")])
+    answer = call("doctor", "--skip-spark")
+    assert answer.code == 1
+    assert "✗ lake: There is no lake yet." in answer.out
+    assert "`icepack demo`" in answer.out
+
+
 def test_doctor_gives_a_remedy_for_what_is_wrong(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("icepack.engine.jars.JarStore.ensure", lambda self, purposes: [Path("kept/iceberg.jar")])
     (tmp_path / "icepack.yaml").write_text(
