@@ -73,3 +73,16 @@ def test_groups_are_told_as_they_are_done(lake: Lake, monkeypatch: pytest.Monkey
     paths = {path for progress in seen for path in progress.working_on}
     assert paths <= {f"id={number}" for number in range(4)}
     assert (seen[-1].groups_done, seen[-1].groups) == (4, 4)
+
+
+def test_sparks_procedure_tells_its_partitions_too(lake: Lake) -> None:
+    table = lake.create(partitioned_by="id")
+    for _ in range(2):
+        lake.append(table, "SELECT id, 'v' || id FROM range(20)")
+    seen: list[Progress] = []
+    one_by_one = {"max-concurrent-file-group-rewrites": "1"}
+    action = Compact(rewrite_all=True, engine=RewriteEngine.SPARK, options=one_by_one)
+    record = lake.run(table, action, progress=seen.append)
+    assert record.state is RunState.SUCCEEDED, record.message
+    paths = {path for progress in seen for path in progress.working_on}
+    assert paths <= {f"id={number}" for number in range(20)}
