@@ -1,0 +1,42 @@
+/* Before and after as they are: each square is a file, and its area its share of the bytes. */
+import { s } from "../lib/dom.js";
+import { count, bytes } from "../lib/format.js";
+
+const SIDE = 76;
+const MOST = 324;
+const ARROW = 34;
+
+/* data: {before: {files, bytes}, after: {files, bytes}} */
+export function pieces(data) {
+  const width = 2 * SIDE + ARROW;
+  const { before, after } = data;
+  const mostBytes = Math.max(before.bytes, after.bytes, 1);
+  const label = `Before: ${count(before.files)} files, ${bytes(before.bytes)}. After: ${count(after.files)} files, ${bytes(after.bytes)}.`;
+  return s(
+    "svg",
+    { class: "pieces", viewBox: `0 0 ${width} ${SIDE}`, width, height: SIDE, role: "img", "aria-label": label },
+    field(before, mostBytes, 0, before.files > after.files ? "poor" : "plain"),
+    s("path", { class: "arrow", d: `M${SIDE + 9} ${SIDE / 2}h14m-5 -5l5 5l-5 5` }),
+    field(after, mostBytes, SIDE + ARROW, before.files > after.files ? "good" : "plain"),
+  );
+}
+
+function field({ files, bytes: volume }, mostBytes, left, band) {
+  const side = Math.max(SIDE * Math.sqrt(volume / mostBytes), files ? 10 : 0);
+  const shown = Math.min(files, MOST);
+  const columns = Math.ceil(Math.sqrt(shown)) || 1;
+  const slot = side / columns;
+  const gap = Math.min(slot * 0.22, 3);
+  const top = (SIDE - side) / 2;
+  return Array.from({ length: shown }, (_, at) =>
+    s("rect", {
+      class: "piece",
+      "data-band": band,
+      x: left + (SIDE - side) / 2 + (at % columns) * slot + gap / 2,
+      y: top + Math.floor(at / columns) * slot + gap / 2,
+      width: slot - gap,
+      height: slot - gap,
+      rx: Math.min(slot * 0.12, 3),
+    }),
+  );
+}

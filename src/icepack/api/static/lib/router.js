@@ -1,0 +1,116 @@
+/* The address says what is shown: #/tables?issue=small_files. A changed query alone changes no screen. */
+import { screens } from "../screens.js";
+import { ownMarkup } from "./dom.js";
+
+let alpine = null;
+let route = null;
+let shown = "";
+const markup = new Map();
+
+export const router = {
+  route: { name: "", params: {}, query: {}, text: "" },
+
+  attach(library, store) {
+    alpine = library;
+    route = store;
+  },
+
+  start() {
+    addEventListener("hashchange", follow);
+    alpine.effect(() => void render(alpine.store("session").state, route.text));
+    follow();
+  },
+};
+
+export function link(path, query = {}) {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== undefined && value !== null && value !== "") given.append(name, value);
+  }
+  const text = given.toString();
+  return `#/${path}${text ? `?${text}` : ""}`;
+}
+
+export const tableLink = (name, query) => link(`tables/${encodeURIComponent(name)}`, query);
+
+export const go = (path, query) => {
+  location.hash = link(path, query);
+};
+
+/* Changes the query in place; each step of typing into a search field is no step back. */
+export function setQuery(changes) {
+  const path = location.hash.replace(/^#\/?/, "").split("?")[0];
+  history.replaceState(null, "", link(path, { ...route.query, ...changes }));
+  follow();
+}
+
+function parse(hash) {
+  const [path, query] = hash.replace(/^#\/?/, "").split("?");
+  const parts = path.split("/").filter(Boolean).map(decoded);
+  for (const screen of screens) {
+    const params = fit(screen.path.split("/").filter(Boolean), parts);
+    if (params) return { name: screen.name, params, query: Object.fromEntries(new URLSearchParams(query ?? "")) };
+  }
+  return { name: "missing", params: {}, query: {} };
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+function fit(pattern, parts) {
+  if (pattern.length !== parts.length) return null;
+  const params = {};
+  for (const [at, piece] of pattern.entries()) {
+    if (piece.startsWith(":")) params[piece.slice(1)] = parts[at];
+    else if (piece !== parts[at]) return null;
+  }
+  return params;
+}
+
+function follow() {
+  const found = parse(location.hash);
+  Object.assign(route, found);
+  route.text = JSON.stringify([found.name, found.params]);
+}
+
+async function render(state, text) {
+  if (state === "unknown") return;
+  const name = state === "out" ? "signin" : route.name;
+  const wanted = `${name} ${text}`;
+  if (wanted === shown) return;
+  const isFirst = shown === "";
+  shown = wanted;
+  const [module, content] = await Promise.all([import(`../views/${name}.js`), fetchMarkup(name)]);
+  if (wanted !== shown) return;
+  alpine.data(name, module.default);
+  document.getElementById("outlet").replaceChildren(content.cloneNode(true));
+  document.title = `${titleOf(name)} · icepack`;
+  if (!isFirst) arrive();
+}
+
+async function fetchMarkup(name) {
+  if (!markup.has(name)) {
+    const answer = await fetch(`page/views/${name}.html`);
+    markup.set(name, ownMarkup(await answer.text()));
+  }
+  return markup.get(name);
+}
+
+function titleOf(name) {
+  if (name === "signin") return "Sign in";
+  if (route.params.table) return route.params.table;
+  return screens.find((screen) => screen.name === name)?.title ?? "Nothing here";
+}
+
+/* Who listens to the page hears the new screen's name. */
+function arrive() {
+  scrollTo(0, 0);
+  const heading = document.querySelector("#outlet h1") ?? document.getElementById("main");
+  heading.setAttribute("tabindex", "-1");
+  heading.focus({ preventScroll: true });
+}
