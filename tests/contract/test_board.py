@@ -12,8 +12,10 @@ from icepack.domain.access import EVERYTHING, Scope
 from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobState, Submitted
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.queue_ports import StatusPoint
-from icepack.domain.run import RunState
+from icepack.domain.recommendation import ExpectedEffect
+from icepack.domain.run import RealisedEffect, RunState
 from icepack.domain.table import TableId
+from icepack.domain.trend import fleet_lines
 from icepack.domain.wire import to_json
 from icepack.store.board import SqlBoard
 from icepack.store.history import SqlHistoryStore
@@ -23,6 +25,16 @@ from .queueing import DONE, LEASE, Queue, request
 from .records import NOON, ODD, ORDERS, run, totals
 
 NOWHERE = ()
+EFFECT = RealisedEffect(
+    files_rewritten=9,
+    files_added=1,
+    delete_files_removed=2,
+    bytes_rewritten=900,
+    bytes_added=800,
+    files_deleted=2,
+    bytes_deleted=2**40,
+)
+EXPECTED = ExpectedEffect(files_removed=10, delete_files_removed=2, bytes_rewritten=1000)
 
 
 @pytest.fixture
@@ -102,6 +114,42 @@ class TestJobs:
         assert [event.kind for event in board.events_after(seen[-1].number)] == ["claimed"]
         assert board.newest_event() > seen[-1].number
 
+    def test_ended_jobs_are_counted_since_a_moment(self, queue: Queue, board: SqlBoard) -> None:
+        for name in ("lake.sales.a", "lake.ops.b"):
+            queue.submit(name)
+            queue.jobs.finish(queue.claim(), DONE)
+            queue.wait(60)
+        queue.submit("lake.sales.c")
+        noon = queue.clock.read()
+        counts = [
+            board.ended_counts(noon - timedelta(seconds=ago), scopes)[JobState.SUCCEEDED]
+            for ago, scopes in ((600, EVERYTHING), (90, EVERYTHING), (600, (Scope("lake", "sales"),)), (0, EVERYTHING))
+        ]
+        assert counts == [2, 1, 1, 0]
+        assert JobState.QUEUED not in board.ended_counts(noon)
+
+
+class TestTrend:
+    def test_a_day_is_shown_as_far_as_it_may_be_seen(self, engine: Engine, board: SqlBoard) -> None:
+        history = SqlHistoryStore(engine)
+        figures = {ORDERS: totals(1, 10), TableId("lake", ("ops",), "log"): totals(1, 30)}
+        history.save_day(NOON.date(), fleet_lines(figures))
+        history.save_day(NOON.date() - timedelta(days=1), fleet_lines({ORDERS: totals(1, 5)}))
+        everything = board.trend(NOON.date() - timedelta(days=1))
+        assert [(point.day, point.tables, point.data_files) for point in everything] == [
+            ("2026-11-14", 1, 5),
+            ("2026-11-15", 2, 40),
+        ]
+        assert everything[1].average_score == totals(1).score
+        assert [point.data_files for point in board.trend(NOON.date(), (Scope("lake", "sales"),))] == [10]
+        assert board.trend(NOON.date(), NOWHERE) == []
+
+    def test_the_last_look_of_a_day_counts(self, engine: Engine, board: SqlBoard) -> None:
+        history = SqlHistoryStore(engine)
+        history.save_day(NOON.date(), fleet_lines({ORDERS: totals(1, 10), ODD: totals(1, 7)}))
+        history.save_day(NOON.date(), fleet_lines({ORDERS: totals(1, 4)}))
+        assert [(point.tables, point.data_files) for point in board.trend(NOON.date())] == [(1, 4)]
+
 
 class TestKeys:
     def test_a_key_means_the_same_request_whatever_was_made_of_it(self, queue: Queue, board: SqlBoard) -> None:
@@ -166,7 +214,9 @@ class TestRuns:
         history = SqlHistoryStore(engine)
         estimate = CostEstimate(get_requests=10, put_requests=3, duration_seconds=5.0, dollars=0.5)
         for minutes in (0, 1, 24 * 60):
-            history.save(run(minutes=minutes, estimate=estimate, realised_seconds=7.0))
+            history.save(
+                run(minutes=minutes, estimate=estimate, realised_seconds=7.0, effect=EFFECT, expected=EXPECTED)
+            )
         history.save(run(ODD, realised_seconds=100.0))
         history.save(run(state=RunState.RUNNING, realised_seconds=1000.0))
         history.save(run(minutes=-60, realised_seconds=1000.0))
@@ -183,5 +233,12 @@ class TestRuns:
             "realised_seconds": 14.0,
             "get_requests": 20,
             "put_requests": 6,
+            "estimated_files_removed": 24,
+            "files_removed": 20,
+            "estimated_bytes_rewritten": 2000,
+            "bytes_rewritten": 1800,
+            "bytes_removed": 200,
+            "files_deleted": 4,
+            "bytes_deleted": 2 * 2**40,
         }
         assert [line.key for line in board.costs_by_table(NOON)] == [(str(ODD),), (str(ORDERS),)]

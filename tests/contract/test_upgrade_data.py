@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -11,6 +12,8 @@ from alembic.config import Config
 from sqlalchemy import Engine, MetaData, Table, insert, select
 
 from icepack.domain.plan.cost import CostEstimate
+from icepack.domain.recommendation import ExpectedEffect
+from icepack.domain.run import RealisedEffect
 from icepack.domain.wire import to_json
 from icepack.store import migrate
 from icepack.store.backend import open_engine, open_stores
@@ -21,7 +24,7 @@ from icepack.store.transaction import writing
 
 from .observed import cached
 from .queueing import LEASE, request
-from .records import NOON, ODD, ORDERS, run
+from .records import NOON, ODD, ORDERS, run, totals
 
 
 def _upgrade_to(engine: Engine, revision: str) -> None:
@@ -78,4 +81,26 @@ def test_old_rows_are_completed(database_url: str) -> None:
     from icepack.domain.queue_ports import brief_of
 
     assert fresh == to_json(brief_of(seen))
+    stores.close()
+
+
+def test_days_and_effects_are_made_of_what_was_kept(database_url: str) -> None:
+    engine = open_engine(database_url)
+    _upgrade_to(engine, "0004")
+    now = datetime.now(UTC)
+    moments = [now - timedelta(days=days) for days in (4, 4.001, 2)]
+    for number, (table, at) in enumerate([*((ORDERS, at) for at in moments), (ODD, now)]):
+        row = {"table_name": str(table), "observed_at": at, "totals": to_json(totals(1, 10 + number))}
+        _insert(engine, "table_statuses", row)
+    effect = RealisedEffect(files_rewritten=9, files_added=1, bytes_rewritten=900, bytes_added=800)
+    _insert(engine, "runs", _values(run(effect=effect, expected=ExpectedEffect(files_removed=10))))
+    engine.dispose()
+
+    stores = open_stores(database_url)
+    trend = stores.board.trend((now - timedelta(days=9)).date())
+    days = [(now - timedelta(days=days)).date().isoformat() for days in (4, 3, 2, 0)]
+    assert [(point.day, point.data_files) for point in trend][-4:] == list(zip(days, (10, 10, 12, 13), strict=True))
+    (line,) = stores.board.costs_by_table(NOON - timedelta(days=1))
+    sums = line.sums
+    assert (sums.files_removed, sums.estimated_files_removed, sums.bytes_removed) == (8, 10, 100)
     stores.close()

@@ -9,7 +9,8 @@ from uuid import UUID
 
 from icepack.api.answers import send
 from icepack.api.job_view import shown
-from icepack.domain.actions import Compact
+from icepack.domain.access_ports import RunningJob
+from icepack.domain.actions import ActionKind, Compact
 from icepack.domain.files import PartitionKey, PartitionValue
 from icepack.domain.health import assess
 from icepack.domain.job import Job, JobEvent, JobEventKind, JobProgress, JobState
@@ -30,6 +31,7 @@ from icepack.domain.status import (
     TableStatus,
 )
 from icepack.domain.table import TableId
+from icepack.domain.trend import TrendPoint
 from icepack.domain.units import MIB
 from icepack.service.overview import CostFigures, table_figures
 
@@ -144,12 +146,40 @@ def listed(summary: TableSummary) -> dict[str, Any]:
         "estimated_dollars": brief.estimated_dollars,
         "partitions": brief.partitions,
         "last_compaction_at": brief.last_compaction_at,
+        "last_commit_at": brief.last_commit_at,
     }
 
 
+def running(job: RunningJob) -> dict[str, Any]:
+    return {"job_id": job.job_id, "action": job.kind, "started_at": job.started_at, "progress": job.progress}
+
+
 _JOB = plain(shown(JOB, NOON + timedelta(minutes=2)))
+_RUNNING = RunningJob(
+    job_id=JOB_ID, table=TABLE, progress=JOB.progress, kind=ActionKind.COMPACT, started_at=JOB.started_at
+)
 _COSTS = CostFigures(
-    runs=142, estimated_dollars=1.9, realised_dollars=2.1, estimated_seconds=3600.0, realised_seconds=3890.0
+    runs=142,
+    estimated_dollars=1.9,
+    realised_dollars=2.1,
+    estimated_seconds=3600.0,
+    realised_seconds=3890.0,
+    estimated_files_removed=5200,
+    files_removed=5148,
+    estimated_bytes_rewritten=48_318_382_080,
+    bytes_rewritten=48_211_001_344,
+    bytes_removed=2_011_398_144,
+    files_deleted=4890,
+    bytes_deleted=45_812_984_490,
+)
+_TREND = TrendPoint(
+    day="2026-01-15",
+    tables=1,
+    average_score=float(HEALTH.score),
+    data_files=40,
+    delete_files=0,
+    bytes=80 * MIB,
+    records=400_000,
 )
 _ACCEPTED = {
     "job_id": str(JOB_ID),
@@ -231,7 +261,7 @@ ANSWERS: dict[str, Any] = {
         "job": _JOB,
         "jobs": {"jobs": [{k: v for k, v in _JOB.items() if k not in ("details", "lease_ends_at")}], "next_before": 17},
         "events": {"events": [_EVENT]},
-        "tables": {"tables": [listed(SUMMARY)], "total": 1, "next_cursor": None},
+        "tables": {"tables": [{**listed(SUMMARY), "running": running(_RUNNING)}], "total": 1, "next_cursor": None},
         "table": {
             "table": TABLE,
             "table_name": str(TABLE),
@@ -258,7 +288,10 @@ ANSWERS: dict[str, Any] = {
         "partitions": {**_NAMED, "partitions": [{"partition": DAY, "score": 0.52}], "total": 1, "next_offset": None},
         "overview": {
             "tables": table_figures([SUMMARY]),
+            "trend": [_TREND],
+            "maintenance": _COSTS,
             "sickest": [listed(SUMMARY)],
+            "jobs_last_day": {"succeeded": 40, "failed": 1, "cancelled": 0},
             "jobs": {state.value: 0 for state in JobState} | {"running": 1},
             "cache": _CACHE,
         },

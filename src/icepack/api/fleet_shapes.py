@@ -11,13 +11,23 @@ from pydantic import Field
 from icepack.api.shapes import Asked, JsonObject, Name, Text, Wire
 from icepack.domain.actions import ActionKind
 from icepack.domain.health import HealthReport, IssueCode, Severity
-from icepack.domain.job import JobState
+from icepack.domain.job import JobProgress, JobState
 from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.recommendation import Recommendation
 from icepack.domain.run import RunRecord, Totals
 from icepack.domain.status import PartitionStatus, SizeBucket, SmallFiles, SnapshotStatus, TableStatus
 from icepack.domain.table import TableId
+from icepack.domain.trend import TrendPoint
 from icepack.service.overview import CostFigures, TableFigures
+
+
+class RunningView(Wire):
+    """The job that works on a table just now."""
+
+    job_id: UUID
+    action: ActionKind
+    started_at: datetime | None
+    progress: JobProgress
 
 
 class TableListed(Wire):
@@ -35,6 +45,8 @@ class TableListed(Wire):
     """An estimate: what that should cost."""
     partitions: int
     last_compaction_at: datetime | None
+    last_commit_at: datetime | None
+    running: RunningView | None = None
 
 
 class TablePage(Wire):
@@ -119,8 +131,14 @@ class CacheView(Wire):
 
 class OverviewView(Wire):
     tables: TableFigures
+    trend: list[TrendPoint]
+    """The last thirty days, the oldest first; days on which nobody looked are left out."""
+    maintenance: CostFigures
+    """Runs of the last thirty days: what they saved and cost, estimated beside realised."""
     sickest: list[TableListed]
     jobs: dict[JobState, int]
+    jobs_last_day: dict[JobState, int]
+    """Those that have ended within 24 hours, by how they did."""
     cache: CacheView
 
 

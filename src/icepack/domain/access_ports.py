@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Protocol
 from uuid import UUID
 
 from icepack.domain.access import EVERYTHING, ApiKey, Scopes, Session
+from icepack.domain.actions import ActionKind
 from icepack.domain.job import JobEvent, JobFilter, JobProgress, JobState
 from icepack.domain.table import TableId
+from icepack.domain.trend import TrendPoint
 from icepack.errors import Refused, UsageError
 
 Document = dict[str, Any]
@@ -103,6 +105,16 @@ class CostSum:
     realised_seconds: float = 0.0
     get_requests: int = 0
     put_requests: int = 0
+    estimated_files_removed: int = 0
+    files_removed: int = 0
+    """Fewer files that readers have to open."""
+    estimated_bytes_rewritten: int = 0
+    bytes_rewritten: int = 0
+    bytes_removed: int = 0
+    """By which rewritten files are smaller than those they replaced."""
+    files_deleted: int = 0
+    """From the storage, by expiry and the removal of orphans."""
+    bytes_deleted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +132,8 @@ class RunningJob:
     job_id: UUID
     table: TableId
     progress: JobProgress
+    kind: ActionKind
+    started_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +153,14 @@ class Board(Protocol):
     ) -> JobDocuments: ...
 
     def job_counts(self, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]: ...
+
+    def ended_counts(self, since: datetime, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]:
+        """Jobs that have ended since, by how they did."""
+        ...
+
+    def trend(self, since: date, scopes: Scopes = EVERYTHING) -> list[TrendPoint]:
+        """The fleet on each day on which it was looked at, the oldest first."""
+        ...
 
     def has_key(self, key: str) -> bool:
         """Whether a job has answered to the idempotency key."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -28,6 +28,7 @@ from icepack.domain.run import Totals
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
 from icepack.domain.trace import Span
+from icepack.domain.trend import FleetLine
 from icepack.errors import IcepackError, Refused
 
 
@@ -169,6 +170,7 @@ class TableBrief:
     """An estimate: what all of that should cost."""
     partitions: int = 0
     last_compaction_at: datetime | None = None
+    last_commit_at: datetime | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     """The table's own settings for icepack."""
 
@@ -184,6 +186,7 @@ def brief_of(cached: CachedTable) -> TableBrief:
         estimated_dollars=sum(recommended.cost.dollars for recommended in actions),
         partitions=len(cached.status.partitions),
         last_compaction_at=cached.status.last_compaction_at,
+        last_commit_at=cached.status.snapshots.newest_at,
         properties={key: value for key, value in properties.items() if key.startswith(PROPERTY_PREFIX)},
     )
 
@@ -288,6 +291,10 @@ class StatusHistory(Protocol):
     def save_health(self, reports: Sequence[HealthReport]) -> None: ...
 
     def assessments(self, table: TableId, *, since: datetime | None = None, limit: int = 100) -> list[HealthReport]: ...
+
+    def save_day(self, day: date, lines: Sequence[FleetLine]) -> None:
+        """The whole fleet on a day, in place of what was said of that day before."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
+from typing import Any
 
 from icepack.domain.access import Scopes, covered, unlimited
 from icepack.domain.queue_ports import CacheState, TableCache, TableSummary
@@ -28,6 +29,8 @@ class Listing:
     """By name."""
     texts: dict[TableId, str] = field(default_factory=dict, compare=False, repr=False)
     """What lists show of each, as JSON, once it was shown."""
+    selections: dict[Any, tuple[TableSummary, ...]] = field(default_factory=dict, compare=False, repr=False)
+    """Tables that were asked for lately, in their order, by what was asked."""
     _views: dict[Scopes, Listing] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -40,13 +43,9 @@ class Listing:
         return tuple(sorted(self.tables, key=lambda summary: (summary.score, summary.table)))
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Folded, for searches; in the order of `tables`."""
-        return tuple(str(summary.table).lower() for summary in self.tables)
-
-    @cached_property
-    def names_by_score(self) -> tuple[str, ...]:
-        return tuple(str(summary.table).lower() for summary in self.by_score)
+    def folded(self) -> dict[TableId, str]:
+        """Names for searches."""
+        return {summary.table: str(summary.table).lower() for summary in self.tables}
 
     def within(self, scopes: Scopes) -> Listing:
         """As much of it as the scopes cover."""

@@ -28,8 +28,9 @@ from icepack.domain.queue_ports import (
     TableCache,
     TableSummary,
 )
-from icepack.domain.run import totals
+from icepack.domain.run import Totals, totals
 from icepack.domain.table import TableId, TablePattern
+from icepack.domain.trend import fleet_lines
 from icepack.domain.units import format_duration
 from icepack.errors import Cancelled, CatalogFault, EnvironmentFault, IcepackError, TableNotFound
 from icepack.service.looping import spread
@@ -100,6 +101,8 @@ class _Work:
     again: tuple[TableId, ...]
     gone: tuple[TableId, ...]
     silent: Mapping[str, str]
+    known: Mapping[TableId, Totals]
+    """The figures of all tables, as they were before."""
 
 
 @dataclass(slots=True)
@@ -159,15 +162,18 @@ class HealthSync:
         began = time.monotonic()
         work = self._work(full)
         gone, unread = list(work.gone), []
+        figures = dict(work.known)
         refreshed = 0
         for batch in _batches((*work.changed, *work.again), self._terms.batch_tables):
             found = spread(self._look, batch, self._terms.threads, stop)
             cached = [item.cached for item in found if item.cached is not None]
             self._keep(generation, cached)
+            figures.update((item.table, totals(item.status, item.health.score)) for item in cached)
             refreshed += len(cached)
             gone += [item.table for item in found if item.cached is None and not item.error]
             unread += [(item.table, item.error) for item in found if item.error]
         self._cache.remove(generation, gone)
+        self._observations.save_day(self._clock().date(), fleet_lines(_without(figures, gone)))
         return SyncReport(
             tables=work.tables,
             changed=len(work.changed),
@@ -190,6 +196,7 @@ class HealthSync:
             again=tuple(sorted(again.difference(changed))),
             gone=tuple(table for table in cached if table not in current and table.catalog not in silent),
             silent=silent,
+            known={table: summary.totals for table, summary in cached.items()},
         )
 
     def _look_at_catalogs(self) -> tuple[dict[TableId, str], dict[str, str]]:
@@ -257,6 +264,11 @@ class HealthSync:
 
 def _has_changed(location: str, summary: TableSummary | None) -> bool:
     return not location or summary is None or summary.metadata_location != location
+
+
+def _without(figures: Mapping[TableId, Totals], gone: Sequence[TableId]) -> dict[TableId, Totals]:
+    dropped = set(gone)
+    return {table: found for table, found in figures.items() if table not in dropped}
 
 
 def _batches(tables: Sequence[TableId], size: int) -> Iterator[Sequence[TableId]]:

@@ -7,19 +7,46 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from icepack.domain.access import Scopes
-from icepack.domain.access_ports import Board, CostLine, CostSum
+from icepack.domain.access import Scopes, namespace_text
+from icepack.domain.access_ports import Board, CostLine, CostSum, RunningJob
 from icepack.domain.actions import ActionKind
 from icepack.domain.health import IssueCode, Severity
 from icepack.domain.job import JobState
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.queue_ports import CacheState, TableSummary
+from icepack.domain.table import TableId
+from icepack.domain.trend import TrendPoint
 from icepack.service.directory import Directory, Listing
 from icepack.service.remembering import Remembered
 
 COUNTS_SECONDS = 2.0
+RUNNING_SECONDS = 1.0
 COSTS_SECONDS = 30.0
 SICKEST = 10
+MOST_NAMESPACES = 500
+TREND_DAYS = 30
+BAND_STARTS = tuple(range(0, 100, 10))
+_EFFECTS = (
+    *("estimated_files_removed", "files_removed", "estimated_bytes_rewritten", "bytes_rewritten"),
+    *("bytes_removed", "files_deleted", "bytes_deleted"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreBand:
+    """Tables whose score is from the one to the other, both included."""
+
+    min_score: int
+    max_score: int
+    tables: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespaceFigures:
+    catalog: str
+    namespace: str
+    tables: int
+    average_score: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +55,8 @@ class TableFigures:
 
     count: int = 0
     average_score: float | None = None
+    by_score: tuple[ScoreBand, ...] = ()
+    """The sickest band first."""
     by_severity: Mapping[str, int] = field(default_factory=dict)
     """Tables by their worst issue; `healthy` has none."""
     data_files: int = 0
@@ -38,18 +67,12 @@ class TableFigures:
     manifests: int = 0
     issues: Mapping[IssueCode, int] = field(default_factory=dict)
     """Tables that have the issue."""
+    namespaces: tuple[NamespaceFigures, ...] = ()
+    """By name; of very many, those with most tables."""
     recommended: Mapping[ActionKind, int] = field(default_factory=dict)
     """Tables for which the action is recommended."""
     estimated_dollars: float = 0.0
     """An estimate: what all that is recommended should cost."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
-    tables: TableFigures
-    sickest: tuple[TableSummary, ...]
-    jobs: Mapping[JobState, int]
-    cache: CacheState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +84,30 @@ class CostFigures:
     realised_dollars: float
     estimated_seconds: float
     realised_seconds: float
+    estimated_files_removed: int = 0
+    files_removed: int = 0
+    """Fewer files that readers have to open."""
+    estimated_bytes_rewritten: int = 0
+    bytes_rewritten: int = 0
+    bytes_removed: int = 0
+    """By which rewritten files are smaller than those they replaced."""
+    files_deleted: int = 0
+    """From the storage, by expiry and the removal of orphans."""
+    bytes_deleted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    tables: TableFigures
+    trend: tuple[TrendPoint, ...]
+    """The last thirty days, the oldest first; days on which nobody looked are left out."""
+    maintenance: CostFigures
+    """Runs of the last thirty days: what they saved and cost, estimated beside realised."""
+    sickest: tuple[TableSummary, ...]
+    jobs: Mapping[JobState, int]
+    jobs_last_day: Mapping[JobState, int]
+    """Those that have ended within 24 hours, by how they did."""
+    cache: CacheState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +128,9 @@ class Figures:
         self._model = model
         self._clock = clock
         self._counts: Remembered[Mapping[JobState, int]] = Remembered(COUNTS_SECONDS)
+        self._ended: Remembered[Mapping[JobState, int]] = Remembered(COUNTS_SECONDS)
+        self._trends: Remembered[tuple[TrendPoint, ...]] = Remembered(COSTS_SECONDS)
+        self._running: Remembered[Mapping[TableId, RunningJob]] = Remembered(RUNNING_SECONDS)
         self._costs: Remembered[CostReport] = Remembered(COSTS_SECONDS)
         self._tables: dict[tuple[int | None, Scopes], TableFigures] = {}
 
@@ -90,8 +140,21 @@ class Figures:
             tables=self._of_tables(listing, scopes),
             sickest=listing.by_score[:SICKEST],
             jobs=self._counts.get(scopes, lambda: self._board.job_counts(scopes)),
+            jobs_last_day=self._ended.get(scopes, lambda: self._board.ended_counts(self._ago(1), scopes)),
+            trend=self._trends.get(scopes, lambda: self._trend(scopes)),
+            maintenance=self.cost(scopes, TREND_DAYS).total,
             cache=self._directory.state(),
         )
+
+    def _ago(self, days: int) -> datetime:
+        return self._clock() - timedelta(days=days)
+
+    def _trend(self, scopes: Scopes) -> tuple[TrendPoint, ...]:
+        return tuple(self._board.trend(self._ago(TREND_DAYS - 1).date(), scopes))
+
+    def running(self) -> Mapping[TableId, RunningJob]:
+        """What is worked on just now."""
+        return self._running.get(None, lambda: {job.table: job for job in self._board.running()})
 
     def cost(self, scopes: Scopes, days: int) -> CostReport:
         return self._costs.get((scopes, days), lambda: self._add_up(scopes, days))
@@ -140,7 +203,31 @@ class Figures:
             realised_dollars=requests + compute,
             estimated_seconds=sum(item.estimated_seconds for item in found),
             realised_seconds=seconds,
+            **{name: sum(getattr(item, name) for item in found) for name in _EFFECTS},
         )
+
+
+def _bands(scores: Iterable[int]) -> tuple[ScoreBand, ...]:
+    """The last is one wider: 100 has no band of its own."""
+    counts = Counter(min(score // 10 * 10, BAND_STARTS[-1]) for score in scores)
+    ends = (*(start - 1 for start in BAND_STARTS[1:]), 100)
+    return tuple(
+        ScoreBand(min_score=start, max_score=end, tables=counts[start])
+        for start, end in zip(BAND_STARTS, ends, strict=True)
+    )
+
+
+def _namespaces(tables: Iterable[TableSummary]) -> tuple[NamespaceFigures, ...]:
+    groups: dict[tuple[str, str], list[int]] = {}
+    for item in tables:
+        groups.setdefault((item.table.catalog, namespace_text(item.table)), []).append(item.score)
+    largest = sorted(groups.items(), key=lambda group: -len(group[1]))[:MOST_NAMESPACES]
+    return tuple(
+        NamespaceFigures(
+            catalog=catalog, namespace=name, tables=len(scores), average_score=round(sum(scores) / len(scores), 1)
+        )
+        for (catalog, name), scores in sorted(largest)
+    )
 
 
 def table_figures(tables: Iterable[TableSummary]) -> TableFigures:
@@ -150,6 +237,7 @@ def table_figures(tables: Iterable[TableSummary]) -> TableFigures:
     return TableFigures(
         count=len(found),
         average_score=round(sum(item.score for item in found) / len(found), 1) if found else None,
+        by_score=_bands(item.score for item in found),
         by_severity={name: severities[name] for name in ("healthy", *Severity)},
         data_files=sum(total.data_files for total in totals),
         delete_files=sum(total.delete_files for total in totals),
@@ -158,6 +246,7 @@ def table_figures(tables: Iterable[TableSummary]) -> TableFigures:
         snapshots=sum(total.snapshots for total in totals),
         manifests=sum(total.manifests for total in totals),
         issues=dict(Counter(code for item in found for code in item.brief.issues)),
+        namespaces=_namespaces(found),
         recommended=dict(Counter(kind for item in found for kind in item.brief.actions)),
         estimated_dollars=sum(item.brief.estimated_dollars for item in found),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import datetime
+from datetime import date, datetime
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -22,14 +22,28 @@ from icepack.domain.access_ports import (
     RunningJob,
     TableDocument,
 )
+from icepack.domain.actions import ActionKind
 from icepack.domain.job import JOB_VERSION, JobEvent, JobFilter, JobProgress, JobState
 from icepack.domain.run import RunState
 from icepack.domain.table import TableId
+from icepack.domain.trend import TrendPoint
 from icepack.store.days import day_of
 from icepack.store.faults import plain_faults
 from icepack.store.globs import within
 from icepack.store.job_rows import conditions, to_event
-from icepack.store.schema import DUE, cache_rows, constant, events, job_keys, jobs, lanes, runs, table_statuses
+from icepack.store.schema import (
+    DUE,
+    EFFECT_COLUMNS,
+    cache_rows,
+    constant,
+    events,
+    fleet_days,
+    job_keys,
+    jobs,
+    lanes,
+    runs,
+    table_statuses,
+)
 from icepack.store.table_cache import visible
 from icepack.store.text import storable
 from icepack.store.transaction import reading
@@ -38,7 +52,9 @@ _HEAVY = ("details", "digest", "catalog", "namespace")
 _LISTED = [column for column in jobs.c if column.name not in {*_HEAVY, "counted"}]
 # Plain text: the names that columns have are of a kind of their own, which takes long to write as JSON.
 _NAMES = tuple(str(column.name) for column in _LISTED)
-_SUMMED = ("estimated_dollars", "estimated_seconds", "realised_seconds", "get_requests", "put_requests")
+_SPANS = ("estimated_dollars", "estimated_seconds", "realised_seconds")
+_COUNTS = ("get_requests", "put_requests", *EFFECT_COLUMNS)
+_DAY_SUMS = ("tables", "score_sum", "data_files", "delete_files", "bytes", "records")
 _NO_PROGRESS = asdict(JobProgress())
 _DOCUMENTS = (cache_rows.c.status, cache_rows.c.health, cache_rows.c.recommendation)
 
@@ -60,6 +76,19 @@ class SqlBoard(Board):
         mine = within(jobs, scopes, self._engine.dialect)
         found = {row[0]: row[1] for row in self._rows(select(jobs.c.state, func.count()).where(mine).group_by("state"))}
         return {state: found.get(state.value, 0) for state in JobState}
+
+    def ended_counts(self, since: datetime, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]:
+        mine = within(jobs, scopes, self._engine.dialect)
+        ended = select(jobs.c.state, func.count()).where(jobs.c.finished_at >= since, mine).group_by("state")
+        found = {row[0]: row[1] for row in self._rows(ended)}
+        return {state: found.get(state.value, 0) for state in JobState if state.is_final}
+
+    def trend(self, since: date, scopes: Scopes = EVERYTHING) -> list[TrendPoint]:
+        mine = within(fleet_days, scopes, self._engine.dialect)
+        sums = [func.sum(fleet_days.c[name]) for name in _DAY_SUMS]
+        statement = select(fleet_days.c.day, *sums).where(fleet_days.c.day >= since.isoformat(), mine)
+        rows = self._rows(statement.group_by(fleet_days.c.day).order_by(fleet_days.c.day))
+        return [_trend_point(row[0], dict(zip(_DAY_SUMS, map(int, row[1:]), strict=True))) for row in rows]
 
     def has_key(self, key: str) -> bool:
         return bool(self._rows(select(job_keys.c.key).where(job_keys.c.key == storable(key))))
@@ -85,10 +114,16 @@ class SqlBoard(Board):
         return self._rows(select(func.max(events.c.number)))[0][0] or 0
 
     def running(self) -> list[RunningJob]:
-        statement = select(jobs.c.id, jobs.c.table_name, jobs.c.progress)
+        statement = select(jobs.c.id, jobs.c.table_name, jobs.c.progress, jobs.c.action, jobs.c.started_at)
         rows = self._rows(statement.where(jobs.c.state == constant(JobState.RUNNING.value)))
         return [
-            RunningJob(job_id=row.id, table=TableId.parse(row.table_name), progress=JobProgress(**row.progress))
+            RunningJob(
+                job_id=row.id,
+                table=TableId.parse(row.table_name),
+                progress=JobProgress(**row.progress),
+                kind=ActionKind(row.action),
+                started_at=row.started_at,
+            )
             for row in rows
         ]
 
@@ -120,7 +155,7 @@ class SqlBoard(Board):
         return sorted(lines, key=lambda line: (-line.sums.realised_seconds, line.key))[:limit]
 
     def _costs(self, since: datetime, scopes: Scopes, *keys: Any) -> list[CostLine]:
-        sums = [func.sum(runs.c[name]) for name in _SUMMED]
+        sums = [func.sum(runs.c[name]) for name in (*_SPANS, *_COUNTS)]
         statement = select(*keys, func.count(), *sums).where(self._ended(since, scopes)).group_by(*keys).order_by(*keys)
         width = len(keys)
         return [
@@ -138,9 +173,15 @@ class SqlBoard(Board):
 
 def _sums(count: int, sums: Sequence[Any]) -> CostSum:
     """PostgreSQL's sums of whole numbers are decimals."""
-    *spans, gets, puts = sums
-    named = dict(zip(_SUMMED, (*spans, int(gets), int(puts)), strict=True))
-    return CostSum(runs=count, **named)
+    spans = dict(zip(_SPANS, sums, strict=False))
+    counts = dict(zip(_COUNTS, map(int, sums[len(_SPANS) :]), strict=True))
+    return CostSum(runs=count, **spans, **counts)
+
+
+def _trend_point(day: str, sums: dict[str, int]) -> TrendPoint:
+    score = sums.pop("score_sum")
+    average = round(score / sums["tables"], 1) if sums["tables"] else None
+    return TrendPoint(day=day, average_score=average, **sums)
 
 
 @lru_cache(maxsize=20_000)

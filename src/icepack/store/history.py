@@ -11,7 +11,7 @@ from icepack.domain.access import namespace_text
 from icepack.domain.actions import ActionKind
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.ports import HistoryStore
-from icepack.domain.recommendation import PastRun
+from icepack.domain.recommendation import ExpectedEffect, PastRun
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
 from icepack.domain.wire import from_json, to_json
@@ -85,6 +85,7 @@ def _values(record: RunRecord) -> dict[str, Any]:
         "record": to_json(record),
         "namespace": namespace_text(record.table),
         **_costs(record),
+        **_effects(record),
     }
 
 
@@ -96,6 +97,20 @@ def _costs(record: RunRecord) -> dict[str, Any]:
         "realised_seconds": record.realised_seconds,
         "get_requests": estimate.get_requests,
         "put_requests": estimate.put_requests,
+    }
+
+
+def _effects(record: RunRecord) -> dict[str, int]:
+    """What left the table, and, apart from it, what left the storage: the same files, some time later."""
+    effect, expected = record.effect, record.expected or ExpectedEffect()
+    return {
+        "estimated_files_removed": expected.files_removed + expected.delete_files_removed,
+        "files_removed": effect.files_rewritten - effect.files_added + effect.delete_files_removed,
+        "estimated_bytes_rewritten": expected.bytes_rewritten,
+        "bytes_rewritten": effect.bytes_rewritten,
+        "bytes_removed": effect.bytes_rewritten - effect.bytes_added,
+        "files_deleted": effect.files_deleted,
+        "bytes_deleted": effect.bytes_deleted,
     }
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from dataclasses import asdict
+from datetime import date, datetime
 from typing import Any
 
-from sqlalchemy import Column, Engine, Select, Table, select
+from sqlalchemy import Column, Engine, Select, Table, delete, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from icepack.domain.health import HealthReport
 from icepack.domain.queue_ports import StatusHistory, StatusPoint
 from icepack.domain.run import Totals
 from icepack.domain.table import TableId
+from icepack.domain.trend import FleetLine
 from icepack.domain.wire import from_json, to_json
 from icepack.store.faults import plain_faults
-from icepack.store.schema import health_assessments, table_statuses
+from icepack.store.schema import fleet_days, health_assessments, table_statuses
 from icepack.store.transaction import reading, writing
 
 
@@ -55,6 +57,13 @@ class SqlStatusHistory(StatusHistory):
         """The newest first."""
         rows = self._newest(health_assessments, health_assessments.c.assessed_at, table, since, limit)
         return [from_json(HealthReport, row.report) for row in rows]
+
+    def save_day(self, day: date, lines: Sequence[FleetLine]) -> None:
+        rows = [{**asdict(line), "day": day.isoformat()} for line in lines]
+        with plain_faults(self._engine.url), writing(self._engine) as connection:
+            connection.execute(delete(fleet_days).where(fleet_days.c.day == day.isoformat()))
+            if rows:
+                connection.execute(insert(fleet_days), rows)
 
     def _put(self, into: Table, rows: list[dict[str, Any]]) -> None:
         if not rows:

@@ -17,6 +17,7 @@ from icepack.store.schema import (
     NO_JOB,
     audit_events,
     events,
+    fleet_days,
     health_assessments,
     job_keys,
     jobs,
@@ -58,6 +59,7 @@ class SqlRetention(Retention):
         with plain_faults(self._engine.url):
             CutOff(self._engine, self._clock).mark()
             now = self._now()
+            self._prune_days(now, keep.statuses)
             return Pruned(
                 runs=self._prune(runs.c.started_at, now, keep.runs, not_(_LAST_SUCCESS)),
                 jobs=self._prune_jobs(now, keep.jobs),
@@ -67,6 +69,12 @@ class SqlRetention(Retention):
                 assessments=self._prune(health_assessments.c.assessed_at, now, keep.assessments),
                 audit=self._prune(audit_events.c.at, now, keep.audit),
             )
+
+    def _prune_days(self, now: datetime, keep: timedelta | None) -> None:
+        if keep is not None:
+            old = delete(fleet_days).where(fleet_days.c.day < (now - keep).date().isoformat())
+            with writing(self._engine) as connection:
+                connection.execute(old)
 
     def _now(self) -> datetime:
         with reading(self._engine) as connection:

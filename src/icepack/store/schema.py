@@ -27,7 +27,7 @@ from sqlalchemy import (
     literal_column,
 )
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest file in migrations/versions; numbers only grow, so they compare as text."""
 
 
@@ -72,6 +72,11 @@ metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(ta
 # Alembic's own table, under a name that another application in the same database does not use.
 schema_version = Table("icepack_schema_version", MetaData(), Column("version_num", String(32), primary_key=True))
 
+EFFECT_COLUMNS = (
+    *("estimated_files_removed", "files_removed", "estimated_bytes_rewritten", "bytes_rewritten"),
+    *("bytes_removed", "files_deleted", "bytes_deleted"),
+)
+
 runs = Table(
     "runs",
     metadata,
@@ -95,6 +100,7 @@ runs = Table(
     Column("realised_seconds", Float, nullable=False, server_default="0"),
     Column("get_requests", BigInteger, nullable=False, server_default="0"),
     Column("put_requests", BigInteger, nullable=False, server_default="0"),
+    *(Column(name, BigInteger, nullable=False, server_default="0") for name in EFFECT_COLUMNS),
     Index("ix_runs_started", "started_at", "job_id"),
     Index("ix_runs_table_started", "table_name", "started_at", "job_id"),
     Index("ix_runs_action_started", "action", "started_at", "job_id"),
@@ -290,6 +296,20 @@ health_assessments = Table(
     Column("score", Integer, nullable=False),
     Column("report", JSON, nullable=False),
     Index("ix_health_assessments_assessed", "assessed_at"),
+)
+
+# The fleet as it was last seen on each day; a line for each namespace, since not everybody may see all of them.
+fleet_days = Table(
+    "fleet_days",
+    metadata,
+    Column("day", Text, primary_key=True),
+    Column("catalog", Text, primary_key=True),
+    Column("namespace", Text, primary_key=True),
+    Column("tables", Integer, nullable=False),
+    *(
+        Column(name, BigInteger, nullable=False)
+        for name in ("score_sum", "data_files", "delete_files", "bytes", "records")
+    ),
 )
 
 audit_events = Table(

@@ -102,6 +102,17 @@ def test_afterwards_only_what_changed_is_looked_at(build: Build, stores: Stores,
     assert cached is not None and cached.status.data.count == 41
 
 
+def test_every_day_has_the_figures_of_the_whole_fleet(
+    build: Build, stores: Stores, advisor: FakeAdvisor, clock: HandClock
+) -> None:
+    build().run_once()
+    change(advisor, ITEMS, small=40)
+    del advisor.tables[FAR]
+    build().run_once()
+    (today,) = stores.board.trend(clock.now.date())
+    assert (today.day, today.tables, today.data_files) == (clock.now.date().isoformat(), 3, 21 + 41 + 21)
+
+
 def test_a_refresh_in_which_nothing_changed_makes_the_cache_young_again(build: Build, stores: Stores) -> None:
     first = build().run_once().state
     second = build().run_once().state

@@ -32,8 +32,11 @@ def overview(caller: Viewer) -> Response:
     return send(
         {
             "tables": found.tables,
+            "trend": found.trend,
+            "maintenance": found.maintenance,
             "sickest": [listed(item) for item in found.sickest],
             "jobs": dict(found.jobs),
+            "jobs_last_day": dict(found.jobs_last_day),
             "cache": to_json(found.cache),
         }
     )

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
-from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
@@ -16,7 +12,7 @@ from starlette.responses import Response
 from icepack.api import examples
 from icepack.api.answers import Place, encoded, send
 from icepack.api.caller import Caller, Viewer
-from icepack.api.examples import listed
+from icepack.api.examples import listed, running
 from icepack.api.fleet_shapes import (
     HistogramView,
     HistoryView,
@@ -27,18 +23,20 @@ from icepack.api.fleet_shapes import (
     TableView,
 )
 from icepack.api.parameters import Limit, TableName
+from icepack.api.table_list import Sort, Wanted, after, closed, opened, select
 from icepack.domain.access import Role
-from icepack.domain.access_ports import TableDocument
+from icepack.domain.access_ports import RunningJob, TableDocument
+from icepack.domain.actions import ActionKind
+from icepack.domain.health import IssueCode
 from icepack.domain.plan.score import score_partition
 from icepack.domain.queue_ports import TableSummary
 from icepack.domain.status import PartitionStatus
 from icepack.domain.table import TableId
 from icepack.domain.wire import from_json
-from icepack.errors import InvalidOption, TableNotFound
+from icepack.errors import TableNotFound
 from icepack.service.directory import Listing
 
 place = Place("tables")
-Sort = Literal["score", "-score", "name"]
 
 
 @place.get("/tables", TablePage, examples.ANSWERS["tables"], role=Role.VIEWER, summary="Tables with their scores")
@@ -46,17 +44,36 @@ def list_tables(
     caller: Viewer,
     search: Annotated[str | None, Query(max_length=200, description="Part of the name, whatever its case.")] = None,
     catalog: Annotated[str | None, Query(max_length=2000, description="Only of this catalog.")] = None,
-    sort: Annotated[Sort, Query(description="`score` has the sickest first.")] = "score",
+    namespace: Annotated[str | None, Query(max_length=2000, description="Only of this one; a glob is fine.")] = None,
+    issue: Annotated[list[IssueCode] | None, Query(max_length=20, description="Only with one of these.")] = None,
+    severity: Annotated[
+        Literal["healthy", "info", "warning", "critical"] | None, Query(description="Only with such a worst issue.")
+    ] = None,
+    action: Annotated[ActionKind | None, Query(description="Only those for which this is recommended.")] = None,
+    min_score: Annotated[int, Query(ge=0, le=100, description="Only with this score or more.")] = 0,
+    max_score: Annotated[int, Query(ge=0, le=100, description="Only with this score or less.")] = 100,
+    sort: Annotated[Sort, Query(description="`score` has the sickest first; with `-` it is the other way.")] = "score",
     limit: Limit = 50,
     cursor: Annotated[str | None, Query(max_length=4000, description="`next_cursor` of the page before.")] = None,
 ) -> Response:
-    """`total` counts all pages; a cursor stays good when tables come and go."""
+    """Filters narrow one another; `total` counts all pages; a cursor stays good when tables come and go."""
+    wanted = Wanted(
+        search=search or "",
+        catalog=catalog,
+        namespace=namespace,
+        issues=frozenset(issue or ()),
+        severity=severity,
+        action=action,
+        min_score=min_score,
+        max_score=max_score,
+    )
     listing = caller.parts.directory.listing().within(caller.sees)
-    found = _matching(listing, sort, search, catalog)
-    rest = found if cursor is None else _after(found, sort, _opened(cursor))
+    found = select(listing, wanted, sort)
+    rest = found if cursor is None else after(found, sort, opened(cursor))
     page = rest[:limit]
-    more = _closed(page[-1]) if len(rest) > limit else None
-    texts = ",".join(_text(listing, item) for item in page)
+    more = closed(page[-1], sort) if len(rest) > limit else None
+    at_work = caller.parts.figures.running()
+    texts = ",".join(_text(listing, item, at_work.get(item.table)) for item in page)
     body = f'{{"tables":[{texts}],"total":{len(found)},"next_cursor":{json.dumps(more)}}}'
     return Response(body, media_type="application/json")
 
@@ -194,44 +211,9 @@ def _status(caller: Caller, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"table_name": str(table), "observed_at": document.status["observed_at"]}, document.status
 
 
-def _text(listing: Listing, item: TableSummary) -> str:
-    """Made once for as long as the listing lasts."""
+def _text(listing: Listing, item: TableSummary, job: RunningJob | None) -> str:
+    """Made once for as long as the listing lasts, but for what is worked on just now."""
     found = listing.texts.get(item.table)
     if found is None:
         found = listing.texts[item.table] = encoded(listed(item)).decode()
-    return found
-
-
-def _matching(listing: Listing, sort: Sort, search: str | None, catalog: str | None) -> Sequence[TableSummary]:
-    found: Sequence[TableSummary] = listing.tables if sort == "name" else listing.by_score
-    if search:
-        names, wanted = listing.names if sort == "name" else listing.names_by_score, search.lower()
-        found = [item for item, name in zip(found, names, strict=True) if wanted in name]
-    if catalog is not None:
-        found = [item for item in found if item.table.catalog == catalog]
-    return found[::-1] if sort == "-score" else found
-
-
-def _place(item: TableSummary, sort: Sort) -> tuple[Any, ...]:
-    return (item.table,) if sort == "name" else (item.score, item.table)
-
-
-def _after(found: Sequence[TableSummary], sort: Sort, seen: tuple[int, TableId]) -> Sequence[TableSummary]:
-    score, table = seen
-    last = (table,) if sort == "name" else (score, table)
-    if sort == "-score":
-        upwards = found[::-1]
-        return upwards[: bisect_left(upwards, last, key=lambda item: _place(item, sort))][::-1]
-    return found[bisect_right(found, last, key=lambda item: _place(item, sort)) :]
-
-
-def _closed(item: TableSummary) -> str:
-    return base64.urlsafe_b64encode(json.dumps([item.score, str(item.table)]).encode()).decode()
-
-
-def _opened(cursor: str) -> tuple[int, TableId]:
-    try:
-        score, name = json.loads(base64.urlsafe_b64decode(cursor.encode()))
-        return int(score), TableId.parse(name)
-    except (ValueError, TypeError, binascii.Error, RecursionError, UnicodeError) as exc:
-        raise InvalidOption("The cursor is none of ours.", "Begin with the first page.") from exc
+    return found if job is None else f'{found[:-1]},"running":{encoded(running(job)).decode()}}}'
