@@ -17,7 +17,9 @@ import yaml
 from icepack.config import CompactionConfig, EmbeddedLake, LoadedConfig
 from icepack.demo.lake import build_lake
 from icepack.domain.queue_ports import StatusPoint
-from icepack.domain.run import totals
+from icepack.domain.run import Totals, totals
+from icepack.domain.trend import fleet_lines
+from icepack.service.service import Advice
 from icepack.wiring import App, build_app
 
 SCALE = 0.1
@@ -54,22 +56,27 @@ def main(folder: Path) -> None:
 def remember(app: App) -> None:
     """A month that went slowly downhill."""
     now = datetime.now(UTC)
-    for table in app.service.tables():
-        advice = app.service.advise(table)
-        status, lost = advice.status, 100 - advice.health.score
-        points = []
-        for day in range(1, DAYS):
-            share = 1 - day / DAYS
-            then = replace(
-                totals(status, round(100 - lost * share * share)),
-                data_files=round(status.data.count * (0.3 + 0.7 * share)),
-                bytes=round(status.data.bytes * (0.6 + 0.4 * share)),
-                records=round(status.data.records * (0.6 + 0.4 * share)),
-                delete_files=round(status.deletes.files * share),
-                snapshots=max(round(status.snapshots.count * share), 1),
-            )
-            points.append(StatusPoint(table=table, observed_at=now - timedelta(days=day), totals=then))
-        app.stores.history.save_status(points)
+    advice = {table: app.service.advise(table) for table in app.service.tables()}
+    for day in range(1, DAYS):
+        then = {table: earlier(item, 1 - day / DAYS) for table, item in advice.items()}
+        at = now - timedelta(days=day)
+        app.stores.history.save_day(at.date(), fleet_lines(then))
+        app.stores.history.save_status(
+            [StatusPoint(table=table, observed_at=at, totals=totals) for table, totals in then.items()]
+        )
+
+
+def earlier(advice: Advice, share: float) -> Totals:
+    """When only this share of what is there now had come to be."""
+    status, lost = advice.status, 100 - advice.health.score
+    return replace(
+        totals(status, round(100 - lost * share * share)),
+        data_files=round(status.data.count * (0.3 + 0.7 * share)),
+        bytes=round(status.data.bytes * (0.6 + 0.4 * share)),
+        records=round(status.data.records * (0.6 + 0.4 * share)),
+        delete_files=round(status.deletes.files * share),
+        snapshots=max(round(status.snapshots.count * share), 1),
+    )
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import { tipped } from "./tip.js";
 const FOOT = 20;
 const HEAD = 18;
 
-/* data: {label, height, bars: [{name, value, text, tip, href, band}], target: {at, name}} with `at` in bars. */
+/* data: {label, height, bars: [{name, short, value, text, tip, href, band}], target: {at, name}} with `at` in bars. */
 export function bars(data, width) {
   const height = data.height ?? 150;
   const floor = height - FOOT;
@@ -29,13 +29,14 @@ function drawBar(bar, at, { slot, floor, y, named }) {
   const shape = [
     s("rect", { class: "catch", x: at * slot, y: 0, width: slot, height: floor }),
     s("rect", { class: "mark", "data-band": bar.band, x, y: top, width: slot - gap, height: floor - top, rx: 2 }),
-    bar.value > 0 && s("text", { class: "value", x: x + (slot - gap) / 2, y: top - 5 }, bar.text ?? String(bar.value)),
-    named && s("text", { class: "tick", x: x + (slot - gap) / 2, y: floor + 14 }, bar.name),
   ];
-  const says = `${bar.name}: ${(bar.tip ?? [bar.text]).join(", ")}`;
-  const tip = tipped([bar.name, ...(bar.tip ?? [bar.text])]);
-  if (bar.href && bar.value) return s("a", { href: bar.href, "aria-label": says, ...tip }, shape);
-  return s("g", { role: "img", "aria-label": says, ...tip }, shape);
+  const says = { "aria-label": [bar.name, ...(bar.tip ?? [bar.text])].join(", "), ...tipped([bar.name, ...(bar.tip ?? [bar.text])]) };
+  const middle = x + (slot - gap) / 2;
+  return [
+    bar.href && bar.value ? s("a", { href: bar.href, ...says }, shape) : s("g", { role: "img", ...says }, shape),
+    bar.value > 0 && s("text", { class: "value", "aria-hidden": true, x: middle, y: top - 5 }, bar.text ?? String(bar.value)),
+    named && s("text", { class: "tick", "aria-hidden": true, x: middle, y: floor + 14 }, bar.short ?? bar.name),
+  ];
 }
 
 function drawTarget(target, slot, width, floor) {

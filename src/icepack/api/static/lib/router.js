@@ -17,8 +17,8 @@ export const router = {
 
   start() {
     addEventListener("hashchange", follow);
-    alpine.effect(() => void render(alpine.store("session").state, route.text));
     follow();
+    alpine.effect(() => void render(alpine.store("session").state, route.text));
   },
 };
 

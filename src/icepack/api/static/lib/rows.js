@@ -4,11 +4,14 @@ import { h } from "./dom.js";
 const BEYOND = 8;
 
 export class Rows {
-  /* body: the scrolled element; options: {height, total(), at(number), need(number), draw(item, number), open(item)} */
-  constructor(body, options) {
-    Object.assign(this, { body, ...options, drawn: new Map(), marked: -1 });
+  /* grid: scrolled and focused, with a head that stays; options: {height(), total(), at(number), need(number),
+     draw(item, number), open(item)} */
+  constructor(grid, options) {
+    Object.assign(this, { body: grid, ...options, drawn: new Map(), marked: -1, frame: null });
+    this.head = grid.firstElementChild;
     this.space = h("div", { class: "rows-space", role: "rowgroup" });
-    body.replaceChildren(this.space);
+    grid.append(this.space);
+    const body = grid;
     this.onScroll = () => this.plan();
     this.onKey = (event) => this.key(event);
     body.addEventListener("scroll", this.onScroll, { passive: true });
@@ -31,6 +34,11 @@ export class Rows {
     this.plan();
   }
 
+  /* How much of the rows is to be seen at once. */
+  sight() {
+    return this.body.clientHeight - this.head.offsetHeight;
+  }
+
   plan() {
     this.frame ??= requestAnimationFrame(() => {
       this.frame = null;
@@ -43,7 +51,7 @@ export class Rows {
     const step = this.height();
     this.space.style.height = `${total * step}px`;
     const first = Math.max(Math.floor(this.body.scrollTop / step) - BEYOND, 0);
-    const last = Math.min(Math.ceil((this.body.scrollTop + this.body.clientHeight) / step) + BEYOND, total);
+    const last = Math.min(Math.ceil((this.body.scrollTop + this.sight()) / step) + BEYOND, total);
     for (const [number, row] of this.drawn) {
       if (number < first || number >= last || (row.isEmpty && this.at(number))) {
         row.element.remove();
@@ -66,7 +74,7 @@ export class Rows {
   }
 
   key(event) {
-    const page = Math.max(Math.floor(this.body.clientHeight / this.height()) - 1, 1);
+    const page = Math.max(Math.floor(this.sight() / this.height()) - 1, 1);
     const steps = { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1, PageDown: page, PageUp: -page };
     if (event.key in steps) this.mark(this.marked + steps[event.key]);
     else if (event.key === "Home") this.mark(0);
@@ -84,7 +92,7 @@ export class Rows {
     const step = this.height();
     const top = wanted * step;
     if (top < this.body.scrollTop) this.body.scrollTop = top;
-    if (top + step > this.body.scrollTop + this.body.clientHeight) this.body.scrollTop = top + step - this.body.clientHeight;
+    if (top + step > this.body.scrollTop + this.sight()) this.body.scrollTop = top + step - this.sight();
     this.show();
     this.drawn.get(wanted)?.element.classList.add("is-marked");
     this.body.setAttribute("aria-activedescendant", `row-${wanted}`);

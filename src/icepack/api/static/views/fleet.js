@@ -86,14 +86,15 @@ export default () => ({
 
   get scoreChart() {
     const bars = this.tables.by_score.map(({ min_score: from, max_score: to, tables }) => ({
-      name: `${from}–${to}`,
+      name: `Score ${from} to ${to}`,
+      short: String(from),
       value: tables,
       text: format.count(tables),
       tip: [format.plural(tables, "table")],
       band: format.band(from),
       href: link("tables", { min_score: from, max_score: to }),
     }));
-    return { label: "Tables by score", height: 176, bars: bars.map((bar) => ({ ...bar, name: bar.name.split("–")[0] })) };
+    return { label: "Tables by score", height: 176, bars };
   },
 
   get sick() {
@@ -187,12 +188,12 @@ function trendWords(trend) {
 
 function savingsOf(sums) {
   if (!sums.runs) return [];
-  const row = (name, estimated, realised, means) => ({ name, estimated, realised, means });
+  const row = (name, estimated, realised, means, worth) => worth && { name, estimated, realised, means };
   return [
-    row("Files that readers open no more", format.count(sums.estimated_files_removed), format.count(sums.files_removed), "Fewer requests and shorter plans for every query."),
-    row("Data rewritten", format.bytes(sums.estimated_bytes_rewritten), format.bytes(sums.bytes_rewritten), `Now ${format.bytes(sums.bytes_removed)} smaller.`),
-    row("Freed in storage", "–", format.bytes(sums.bytes_deleted), `${format.plural(sums.files_deleted, "file")} that nothing referred to any more.`),
-    row("Time of workers", format.duration(sums.estimated_seconds), format.duration(sums.realised_seconds), `${format.plural(sums.runs, "run")}; the seconds were measured.`),
-    row("Cost", format.money(sums.estimated_dollars), format.money(sums.realised_dollars), "By the prices in the configuration."),
-  ];
+    row("Files that readers open no more", format.count(sums.estimated_files_removed), format.count(sums.files_removed), "Fewer requests and shorter plans for every query.", sums.files_removed),
+    row("Data rewritten", format.bytes(sums.estimated_bytes_rewritten), format.bytes(sums.bytes_rewritten), sums.bytes_removed > 0 ? `Now ${format.bytes(sums.bytes_removed)} smaller.` : "Read once, written once.", sums.bytes_rewritten),
+    row("Freed in storage", "–", format.bytes(sums.bytes_deleted), `${format.plural(sums.files_deleted, "file")} that nothing referred to any more.`, sums.bytes_deleted),
+    row("Time of workers", format.duration(sums.estimated_seconds), format.duration(sums.realised_seconds), `${format.plural(sums.runs, "run")}; the seconds were measured.`, true),
+    row("Cost", format.money(sums.estimated_dollars), format.money(sums.realised_dollars), "By the prices in the configuration.", true),
+  ].filter(Boolean);
 }

@@ -41,9 +41,9 @@ export default () => ({
   ],
 
   init() {
-    const body = this.$refs.body;
-    this.list = new Rows(body, {
-      height: () => (body.clientWidth < 640 ? 64 : 44),
+    const { grid } = this.$refs;
+    this.list = new Rows(grid, {
+      height: () => (innerWidth < 820 ? 64 : 44),
       total: () => this.total,
       at: (number) => this.pages?.items[number],
       need: (number) => this.pages?.need(number),
@@ -52,8 +52,6 @@ export default () => ({
         location.hash = tableLink(item.table_name);
       },
     });
-    this.list.body = body;
-    this.$refs.grid.addEventListener("keydown", this.list.onKey);
     this.$watch("asked", () => this.restart());
     this.restart();
     this.names();
