@@ -2,6 +2,7 @@
 import * as api from "./api.js";
 
 const POLL_MS = 4000;
+const REOPEN_MS = 60_000;
 const FAILURES = 3;
 const WORDS = {
   live: ["Live", "Changes of jobs arrive as they happen."],
@@ -12,6 +13,7 @@ const listeners = new Set();
 let self = null;
 let source = null;
 let timer = null;
+let again = null;
 let failures = 0;
 let seen = null;
 
@@ -62,6 +64,15 @@ function poll() {
   self.state = "polling";
   seen = null;
   timer ??= setInterval(look, POLL_MS);
+  void look();
+  again ??= setTimeout(reopen, REOPEN_MS);
+}
+
+function reopen() {
+  clearInterval(timer);
+  timer = again = null;
+  failures = 0;
+  open();
 }
 
 async function look() {
@@ -70,7 +81,9 @@ async function look() {
     const now = new Map(jobs.map((job) => [job.id, JSON.stringify([job.state, job.progress])]));
     const before = seen;
     seen = now;
-    if (before) jobs.filter((job) => before.get(job.id) !== now.get(job.id)).forEach((job) => spread("job", job));
+    // Whatever may have begun before the first look is told of once more than needed, rather than never.
+    const isNews = before ? (job) => before.get(job.id) !== now.get(job.id) : (job) => job.finished_at === null;
+    jobs.filter(isNews).forEach((job) => spread("job", job));
   } catch (problem) {
     if (problem.status === 401) close();
   }
@@ -79,7 +92,8 @@ async function look() {
 function close() {
   source?.close();
   clearInterval(timer);
-  source = timer = null;
+  clearTimeout(again);
+  source = timer = again = null;
   failures = 0;
   self.state = "off";
 }
