@@ -18,7 +18,10 @@ from icepack.wiring import build_app
 
 _NOWHERE = Path("/nonexistent")
 NOBODY = "nobody"
-_EVERYWHERE = ("GET /metrics", "PUT /policies", "PUT /schedules")
+_EVERYWHERE = (
+    *("GET /metrics", "PUT /policies", "PUT /schedules", "POST /settings/checks"),
+    *("GET /keys", "POST /keys", "DELETE /keys/{key_id}"),
+)
 """Those that concern all tables at once."""
 
 

@@ -25,12 +25,15 @@ from icepack.api.fleet_shapes import (
     PartitionPage,
     PlanView,
     PoliciesView,
+    PolicyPreviewView,
+    SchedulePreviewView,
     SchedulesView,
     SnapshotsView,
     TablePage,
     TableView,
     UpcomingView,
 )
+from icepack.api.key_shapes import ChecksView, KeyMade, KeysView, KeyView, SettingsShown
 from icepack.api.shapes import (
     JobAccepted,
     JobEvents,
@@ -213,6 +216,18 @@ class Client:
         body = {"overrides": [dict(item) for item in overrides], **_given({"version": version})}
         return self._ask(PoliciesView, "PUT", "/policies", body)
 
+    def preview_policies(self, overrides: Sequence[Mapping[str, Any]], *, limit: int = 50) -> PolicyPreviewView:
+        """What they would change; nothing is saved."""
+        body = {"overrides": [dict(item) for item in overrides]}
+        return self._ask(PolicyPreviewView, "POST", "/policies/preview", body, params={"limit": limit})
+
+    def preview_schedules(
+        self, overrides: Sequence[Mapping[str, Any]], *, hours: int = 168, limit: int = 100
+    ) -> SchedulePreviewView:
+        body = {"overrides": [dict(item) for item in overrides]}
+        params = {"hours": hours, "limit": limit}
+        return self._ask(SchedulePreviewView, "POST", "/schedules/preview", body, params=params)
+
     def schedules(self) -> SchedulesView:
         return self._ask(SchedulesView, "GET", "/schedules")
 
@@ -223,6 +238,23 @@ class Client:
     def upcoming(self, table: str | None = None, *, hours: int = 24, limit: int = 100) -> UpcomingView:
         params = {"table": table, "hours": hours, "limit": limit}
         return self._ask(UpcomingView, "GET", "/schedule/upcoming", params=params)
+
+    def settings(self) -> SettingsShown:
+        return self._ask(SettingsShown, "GET", "/settings")
+
+    def start_checks(self) -> ChecksView:
+        """The slow ones; what they find, `settings` shows."""
+        return self._ask(ChecksView, "POST", "/settings/checks")
+
+    def keys(self) -> KeysView:
+        return self._ask(KeysView, "GET", "/keys")
+
+    def create_key(self, name: str, **wishes: Any) -> KeyMade:
+        """With role, scopes and expires_in; its `key` is never shown again."""
+        return self._ask(KeyMade, "POST", "/keys", {"name": name, **wishes})
+
+    def revoke_key(self, key_id: str) -> KeyView:
+        return self._ask(KeyView, "DELETE", f"/keys/{quote(key_id, safe='')}")
 
     def open_session(self, key: str) -> SessionView:
         """Signs in: the cookie is kept by this client."""

@@ -20,9 +20,15 @@ class Check:
     remedy: str = ""
 
 
+def quick_checks(app: App) -> Iterator[Check]:
+    """Those that reach out to nothing but the state database."""
+    yield _check("python", _python)
+    yield _check("state", lambda: _state(app))
+
+
 def checks(app: App, *, start_spark: bool = True) -> Iterator[Check]:
     """In the order in which things depend on each other; one that fails does not stop the next."""
-    yield _check("python", lambda: f"{sys.version.split()[0]}, PySpark {version('pyspark')}")
+    yield _check("python", _python)
     yield _check("java", lambda: f"{app.java.version} at {app.java.home} ({app.java.source})")
     yield _check("jars", lambda: _jars(app))
     if start_spark:
@@ -38,6 +44,10 @@ def _check(name: str, look: Callable[[], str]) -> Check:
         return Check(name=name, ok=True, found=look())
     except IcepackError as exc:
         return Check(name=name, ok=False, found=exc.message, remedy=exc.remedy)
+
+
+def _python() -> str:
+    return f"{sys.version.split()[0]}, PySpark {version('pyspark')}"
 
 
 def _jars(app: App) -> str:

@@ -3,6 +3,7 @@
 IcepackError
 ├── UsageError               the call or the configuration is wrong; exit code 2
 │   ├── ConfigError          a file, key or variable
+│   │   └── BadOverride      a policy or schedule set through the API (api.entries)
 │   ├── InvalidTableName     a name that cannot be parsed
 │   ├── TableNotFound        no table answers to the name
 │   ├── AmbiguousTable       several do

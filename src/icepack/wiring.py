@@ -33,13 +33,14 @@ from icepack.config import (
 )
 from icepack.domain.figures import FiguresPort
 from icepack.domain.queue_ports import AuditLog, JobStore, Retention, TableLocks
-from icepack.engine.jars import JarStore
+from icepack.engine.jars import JarStore, iceberg_version
 from icepack.engine.java import Java, find_java, spark_java_home, trust_options
 from icepack.engine.session import SessionSettings, SparkSessions
 from icepack.engine.spark_actions import SparkSessionEngine
 from icepack.engine.spark_conf import jar_purposes, session_conf, spark_catalog_name
 from icepack.errors import redact
 from icepack.metrics import exposition
+from icepack.service.budgets import Budgets
 from icepack.service.candidates import OrchestratorTerms, Weighing
 from icepack.service.census import Census
 from icepack.service.desk import Desk, WorkTerms
@@ -262,7 +263,7 @@ class App:
             jobs=self.jobs,
             cache=self.stores.cache,
             audit=self.audit,
-            purse=Purse(self.stores.history, self.policies, model, terms.zone),
+            purse=self.purse,
             weighing=Weighing(self.policies, model, terms),
             terms=terms,
             clock=self.jobs.now,
@@ -283,6 +284,26 @@ class App:
             max_attempts=self.loaded.config.worker.max_attempts,
             clock=utc_now,
         )
+
+    @cached_property
+    def purse(self) -> Purse:
+        config = self.loaded.config
+        return Purse(self.stores.history, self.policies, cost_model(config), scheduler_zone(config))
+
+    @cached_property
+    def budgets(self) -> Budgets:
+        return Budgets(
+            purse=self.purse,
+            policies=self.policies,
+            directory=self.directory,
+            jobs=self.jobs,
+            cache=self.stores.cache,
+            clock=utc_now,
+        )
+
+    @cached_property
+    def iceberg_version(self) -> str:
+        return iceberg_version()
 
     @cached_property
     def fleet_figures(self) -> Figures:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from pydantic import ValidationError
-
+from icepack.api.entries import policy_entries, schedule_entries
 from icepack.api.fleet_shapes import PutPolicies, PutSchedules
 from icepack.config import CompactionConfig, masked
-from icepack.config.policy_block import PolicyEntry, TableEntry
 from icepack.domain.access import Scopes, unlimited
 from icepack.domain.access_ports import Overrides, OverrideStore
+from icepack.domain.policy import Policy
 from icepack.domain.queue_ports import TableSummary
 from icepack.domain.table import TableId, TablePattern
 from icepack.domain.windows import Window
-from icepack.errors import ConfigError, InvalidOption
+from icepack.errors import ConfigError
 from icepack.service.directory import Directory, Listing
 from icepack.service.live import POLICIES, SCHEDULES
 from icepack.service.remembering import Remembered
@@ -38,6 +38,8 @@ class Ahead:
     timezone: str
     runs: tuple[Upcoming, ...] = ()
     total: int = 0
+    by_hour: Mapping[datetime, int] = field(default_factory=dict)
+    """How many come due in each hour that has any."""
 
 
 class Agenda:
@@ -85,20 +87,17 @@ class Agenda:
             **_version(found),
         }
 
+    def policy_of(self, table: TableId, properties: Mapping[str, str]) -> Policy:
+        """All layers merged."""
+        return self._policies.policy_for(table, properties)
+
     def put_policies(self, asked: PutPolicies, by: str) -> Overrides:
-        """Raises ConfigError for what would be a mistake in icepack.yaml too."""
-        entries = [{**item.settings, "match": item.match} for item in asked.overrides]
-        for number, item in enumerate(asked.overrides):
-            if "match" in item.settings:
-                raise ConfigError(f"overrides.{number}.settings.match: is no policy setting.")
-        for number, entry in enumerate(entries):
-            self._check_strategy(number, _checked(PolicyEntry, entry, number).strategy)
+        """Raises BadOverride for what would be a mistake in icepack.yaml too."""
+        entries = policy_entries(asked, self._config.strategies_on)
         return self._overrides.replace(POLICIES, entries, expected=asked.version, by=by)
 
     def put_schedules(self, asked: PutSchedules, by: str) -> Overrides:
-        entries = [{"name": item.match, "schedule": item.schedule, "options": item.options} for item in asked.overrides]
-        for number, entry in enumerate(entries):
-            self._check_strategy(number, _checked(TableEntry, entry, number).options.strategy)
+        entries = schedule_entries(asked, self._config.strategies_on)
         return self._overrides.replace(SCHEDULES, entries, expected=asked.version, by=by)
 
     def ahead(self, scopes: Scopes, span: timedelta, limit: int, pattern: str | None) -> Ahead:
@@ -119,6 +118,7 @@ class Agenda:
             timezone=str(scheduler.zone),
             runs=tuple(found[:limit]),
             total=len(found),
+            by_hour=Counter(item.occurrence.due_at.replace(minute=0, second=0, microsecond=0) for item in found),
         )
 
     def _windows(self, listing: Listing, table: TableId) -> tuple[Window, ...]:
@@ -149,21 +149,6 @@ class Agenda:
         """After a change of one's own, what follows from it is to be seen at once."""
         self._lines = Remembered(1.0)
         self._ahead = Remembered(REMEMBERED_SECONDS)
-
-    def _check_strategy(self, number: int, strategy: Any) -> None:
-        if strategy is not None and strategy not in self._config.strategies_on:
-            raise ConfigError(f"overrides.{number}: asks for {strategy.value}, which is off.")
-
-
-def _checked(shape: Any, entry: Mapping[str, Any], number: int) -> Any:
-    try:
-        return shape.model_validate(dict(entry))
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ConfigError(f"overrides.{number}.{place}: {first['msg']}.") from exc
-    except (InvalidOption, OverflowError, RecursionError) as exc:
-        raise ConfigError(f"overrides.{number}: {exc}") from exc
 
 
 def _line(entry: Mapping[str, Any], name: str) -> Line:

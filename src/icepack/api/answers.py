@@ -32,7 +32,7 @@ _PROBLEMS = {
     400: "The request cannot be read.",
     401: "Nobody is signed in.",
     403: "The role is not enough, or the request comes from another site.",
-    404: "There is no such table, job or place.",
+    404: "There is no such table, job, key or place.",
     405: "The place knows no such method.",
     409: "The state of things does not allow it.",
     413: "The body is too large.",

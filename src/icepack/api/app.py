@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from icepack import __version__
 from icepack.api import problems
 from icepack.api.agenda import Agenda
+from icepack.api.checkup import Checkup
 from icepack.api.doorman import Doorman
 from icepack.api.gate import LOOPBACK_NAMES, Gate, GateTerms
 from icepack.api.limits import Limits
@@ -20,13 +21,16 @@ from icepack.api.news import News
 from icepack.api.oidc import Oidc, OidcTerms
 from icepack.api.page import serve_page
 from icepack.api.parts import Parts
+from icepack.api.previews import Previews
 from icepack.api.readiness import ReadinessCheck
-from icepack.api.routes import agenda, fleet, jobs, probes, session, stream, submit, tables
+from icepack.api.routes import agenda, fleet, jobs, keys, probes, session, settings, stream, submit, tables
+from icepack.api.settings_view import SettingsView
 from icepack.api.shapes import Problem
-from icepack.config import CompactionConfig
+from icepack.config import CompactionConfig, cost_model
+from icepack.doctor import checks, quick_checks
 from icepack.domain.access import Grant, Scope
 from icepack.service.maintenance import utc_now
-from icepack.wiring import App
+from icepack.wiring import App, cleaner
 
 BASE = "/api/v1"
 THREADS = 6
@@ -56,7 +60,7 @@ def build_api(
     )
     api.state.stream_seconds = stream_seconds
     problems.register(api)
-    for place in (probes, session, stream, jobs, submit, tables, fleet, agenda):
+    for place in (probes, session, stream, jobs, submit, tables, fleet, agenda, settings, keys):
         api.include_router(place.place.router, prefix=BASE)
     api.include_router(probes.place.router, include_in_schema=False)
     serve_page(api)
@@ -92,6 +96,11 @@ def build_parts(app: App, worker_state: Callable[[], str] | None = None) -> Part
         intake=app.intake,
         figures=app.fleet_figures,
         agenda=_agenda(app),
+        previews=_previews(app),
+        settings=SettingsView(config, app.iceberg_version),
+        checkup=_checkup(app),
+        budgets=app.budgets,
+        keys=stores.keys,
         doorman=_doorman(app),
         limits=Limits(config.server.requests_per_second),
         failures=Limits(WRONG_KEYS_PER_SECOND, burst=WRONG_KEYS_AT_ONCE),
@@ -116,6 +125,27 @@ def _agenda(app: App) -> Agenda:
         directory=app.directory,
         policies=app.policies,
         scheduler=lambda: app.scheduler,
+        clock=utc_now,
+    )
+
+
+def _previews(app: App) -> Previews:
+    return Previews(
+        config=app.loaded.config,
+        overrides=app.stores.overrides,
+        directory=app.directory,
+        cache=app.stores.cache,
+        past=app.stores.history,
+        model=cost_model(app.loaded.config),
+        clock=utc_now,
+    )
+
+
+def _checkup(app: App) -> Checkup:
+    return Checkup(
+        lambda: quick_checks(app),
+        lambda: checks(app, start_spark=False),
+        clean=cleaner(app.loaded),
         clock=utc_now,
     )
 

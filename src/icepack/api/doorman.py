@@ -96,6 +96,10 @@ class Doorman:
         self._sessions.end(digest_of(token))
         self._known.pop(digest_of(Credentials(cookie=token).text), None)
 
+    def forget(self) -> None:
+        """After a key has ended, everybody is looked at anew."""
+        self._known = {}
+
     def _look_up(self, credentials: Credentials) -> SignIn:
         if credentials.bearer is not None:
             return self._by_bearer(credentials.bearer)

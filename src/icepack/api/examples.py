@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from icepack.api.answers import send
 from icepack.api.job_view import shown
-from icepack.domain.access_ports import RunningJob
+from icepack.api.table_view import explained, shown_partition, timeline
+from icepack.domain.access_ports import RunningJob, TableDocument
 from icepack.domain.actions import ActionKind, Compact
 from icepack.domain.files import PartitionKey, PartitionValue
 from icepack.domain.health import assess
 from icepack.domain.job import Job, JobEvent, JobEventKind, JobProgress, JobState
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.plan.estimate import estimate_compaction
+from icepack.domain.plan.score import score_partition
+from icepack.domain.plan.why import partition_verdicts
 from icepack.domain.policy import Policy
 from icepack.domain.queue_ports import CachedTable, TableSummary, brief_of
 from icepack.domain.recommendation import Situation, recommend
@@ -33,6 +37,7 @@ from icepack.domain.status import (
 from icepack.domain.table import TableId
 from icepack.domain.trend import TrendPoint
 from icepack.domain.units import MIB
+from icepack.domain.wire import to_json
 from icepack.service.overview import CostFigures, table_figures
 
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
@@ -155,6 +160,12 @@ def running(job: RunningJob) -> dict[str, Any]:
 
 
 _JOB = plain(shown(JOB, NOON + timedelta(minutes=2)))
+_DOCUMENT = TableDocument(status=to_json(STATUS), health=to_json(HEALTH), recommendation=to_json(ADVICE))
+_PARTITION = shown_partition(
+    DAY,
+    score_partition(DAY, NOON),
+    partition_verdicts(STATUS, Compact(), CostModel(), NOON, open_grace=timedelta(hours=1))[DAY.key],
+)
 _RUNNING = RunningJob(
     job_id=JOB_ID, table=TABLE, progress=JOB.progress, kind=ActionKind.COMPACT, started_at=JOB.started_at
 )
@@ -247,6 +258,30 @@ _READY = {
         {"name": "engine", "status": "degraded", "detail": "The worker has ended and is started again."},
     ],
 }
+KEY: dict[str, Any] = {
+    "id": "0123456789abcdef",
+    "name": "ci",
+    "role": "operator",
+    "scopes": ["lake.sales*"],
+    "created_at": "2026-01-15T12:00:00Z",
+    "created_by": "key:platform",
+    "expires_at": "2026-04-15T12:00:00Z",
+    "revoked_at": None,
+    "state": "valid",
+}
+_CHECKS = {
+    "running": False,
+    "checks": [
+        {"name": "state", "ok": True, "found": "no run yet", "remedy": "", "checked_at": NOON},
+        {
+            "name": "catalog lake",
+            "ok": False,
+            "found": "Catalog 'lake' did not answer.",
+            "remedy": "Check its uri.",
+            "checked_at": NOON,
+        },
+    ],
+}
 _SCHEDULE = {"match": "sales.orders", "schedule": "0 2 * * *", "options": {"strategy": "small_files"}}
 _POLICY = {"match": "sales.*", "settings": {"target_file_size": "256MB"}}
 
@@ -268,6 +303,9 @@ ANSWERS: dict[str, Any] = {
             "status": {**plain(STATUS), "partitions": [], "snapshots": {**plain(STATUS.snapshots), "entries": []}},
             "health": HEALTH,
             "recommendation": ADVICE,
+            **explained(_DOCUMENT),
+            "policy": Policy(),
+            "running": None,
         },
         "plan": {**_NAMED, "compaction": PLAN, "recommendation": ADVICE},
         "history": {
@@ -276,7 +314,11 @@ ANSWERS: dict[str, Any] = {
             "points": [{"observed_at": NOON, "totals": SUMMARY.totals}],
             "next_before": None,
         },
-        "snapshots": {**_NAMED, "snapshot_id": STATUS.snapshot_id, "snapshots": STATUS.snapshots},
+        "snapshots": {
+            **_NAMED,
+            "snapshot_id": STATUS.snapshot_id,
+            "snapshots": {**_DOCUMENT.status["snapshots"], "entries": timeline(_DOCUMENT.status, {})},
+        },
         "histogram": {
             **_NAMED,
             "count": STATUS.data.count,
@@ -285,7 +327,7 @@ ANSWERS: dict[str, Any] = {
             "histogram": STATUS.data.histogram,
             "small": STATUS.data.small,
         },
-        "partitions": {**_NAMED, "partitions": [{"partition": DAY, "score": 0.52}], "total": 1, "next_offset": None},
+        "partitions": {**_NAMED, "partitions": [_PARTITION], "total": 1, "next_offset": None},
         "overview": {
             "tables": table_figures([SUMMARY]),
             "trend": [_TREND],
@@ -312,6 +354,45 @@ ANSWERS: dict[str, Any] = {
             "timezone": "UTC",
             "runs": [_UPCOMING],
             "total": 1,
+            "by_hour": [{"hour": NOON + timedelta(hours=6), "runs": 1}],
+        },
+        "policy_preview": {
+            "tables": 1,
+            "recommendations": 1,
+            "changes": [
+                {
+                    "table_name": str(TABLE),
+                    "settings": {"enabled": {"before": True, "after": False}},
+                    "actions_before": [item.kind for item in ADVICE.actions],
+                    "actions_after": [],
+                    "recommendation_changes": True,
+                    "before": ADVICE,
+                    "after": replace(ADVICE, actions=(), skipped=()),
+                    "estimated": False,
+                }
+            ],
+        },
+        "schedule_preview": {
+            "enabled": True,
+            "from": NOON,
+            "until": NOON + timedelta(days=7),
+            "timezone": "UTC",
+            "tables": 1,
+            "changes": [
+                {
+                    "table_name": str(TABLE),
+                    "schedule_before": "0 */6 * * *",
+                    "schedule_after": "0 2 * * *",
+                    "compaction_before": None,
+                    "compaction_after": {"strategy": "small_files"},
+                    "runs_before": 28,
+                    "runs_after": 7,
+                    "next_before": NOON + timedelta(hours=6),
+                    "next_after": NOON + timedelta(hours=14),
+                }
+            ],
+            "runs": [{**_UPCOMING, "schedule": "0 2 * * *"}],
+            "total": 7,
         },
         "policies": {
             "base": {"snapshot_retention": "7d"},
@@ -329,6 +410,23 @@ ANSWERS: dict[str, Any] = {
             **_CHANGED,
         },
         "session": _SESSION,
+        "keys": {"keys": [KEY]},
+        "key": {**KEY, "key": "ipk_0123456789abcdef_…"},
+        "revoked": {**KEY, "revoked_at": NOON, "state": "revoked"},
+        "checks": _CHECKS,
+        "settings": {
+            "versions": {"icepack": "0.1.0", "python": "3.11.2", "iceberg": "1.12.0", "spark": "4.1.4"},
+            "catalogs": [
+                {"name": "lake", "type": "rest", "uri": "https://catalog.example.com", "warehouse": "s3://lake"}
+            ],
+            "timezone": "UTC",
+            "windows": ["22:00-06:00"],
+            "budgets": [{"layer": "sales.*", "resource": "daily_budget", "limit": 5.0, "spent": 1.25}],
+            "sections": {"scheduler": {"enabled": True, "default_schedule": "0 */6 * * *"}},
+            "authentication": {"required": True, "oidc_issuer": None},
+            "state": {"kind": "postgresql", "url": "postgresql://icepack:***@db.example.com/icepack"},
+            "checkup": _CHECKS,
+        },
         "health": {"status": "ok", "version": "0.1.0"},
         "ready": _READY,
     }.items()
@@ -346,6 +444,7 @@ REQUESTS: dict[str, Any] = {
     "policies": {"overrides": [_POLICY], "version": 2},
     "schedules": {"overrides": [_SCHEDULE], "version": 2},
     "session": {"key": "ipk_0123456789abcdef_…"},
+    "key": {"name": "ci", "role": "operator", "scopes": ["lake.sales*"], "expires_in": "90d"},
 }
 METRICS = 'compaction_jobs_total{status="success"} 142\n'
 STREAM = f"id: 98\nevent: job\ndata: {json.dumps(plain({**plain(_EVENT), 'table_name': str(TABLE)}))}\n\n"

@@ -10,12 +10,15 @@ from pydantic import Field
 
 from icepack.api.shapes import Asked, JsonObject, Name, Text, Wire
 from icepack.domain.actions import ActionKind
+from icepack.domain.explain import Gain, Reason
 from icepack.domain.health import HealthReport, IssueCode, Severity
 from icepack.domain.job import JobProgress, JobState
 from icepack.domain.plan.compaction import CompactionPlan
+from icepack.domain.plan.score import PartitionScore
+from icepack.domain.policy import Policy
 from icepack.domain.recommendation import Recommendation
 from icepack.domain.run import RunRecord, Totals
-from icepack.domain.status import PartitionStatus, SizeBucket, SmallFiles, SnapshotStatus, TableStatus
+from icepack.domain.status import PartitionStatus, Ref, SizeBucket, SmallFiles, TableStatus
 from icepack.domain.table import TableId
 from icepack.domain.trend import TrendPoint
 from icepack.service.overview import CostFigures, TableFigures
@@ -64,6 +67,15 @@ class TableView(Wire):
     status: TableStatus
     health: HealthReport
     recommendation: Recommendation | None
+    reasons: list[Reason]
+    """Why points are missing from 100, the heaviest first."""
+    gains: list[Gain]
+    """What each recommended action should bring, in the order in which they run."""
+    expected_score: int
+    """An estimate: the score once all of that has run."""
+    policy: Policy | None
+    """All layers merged; null where the table's own properties cannot be read."""
+    running: RunningView | None
 
 
 class PlanView(Wire):
@@ -89,11 +101,39 @@ class HistoryView(Wire):
     next_before: datetime | None
 
 
+class SnapshotShown(Wire):
+    """Ids also as text: they are too large for some readers of JSON."""
+
+    snapshot_id: int
+    parent_id: int | None
+    id: str
+    parent: str | None
+    committed_at: datetime
+    operation: str
+    current: bool
+    refs: list[str]
+    """Branches and tags that point here."""
+    job_id: str | None = None
+    """Of the run of icepack that committed it."""
+    action: ActionKind | None = None
+    """What that run did, while it is remembered."""
+    has_job: bool = False
+    """Whether there is a job of that id to look at."""
+
+
+class SnapshotList(Wire):
+    count: int
+    oldest_at: datetime | None
+    newest_at: datetime | None
+    refs: list[Ref]
+    entries: list[SnapshotShown]
+
+
 class SnapshotsView(Wire):
     table_name: str
     observed_at: datetime
     snapshot_id: int | None
-    snapshots: SnapshotStatus
+    snapshots: SnapshotList
 
 
 class HistogramView(Wire):
@@ -110,6 +150,12 @@ class ScoredPartition(Wire):
     partition: PartitionStatus
     score: float
     """From 0, leave it, to 1, first in line."""
+    parts: PartitionScore
+    """What the score is the sum of."""
+    planned: bool
+    """Whether the next compaction takes it; an estimate."""
+    reason: str
+    """Why, or why not."""
 
 
 class PartitionPage(Wire):
@@ -198,6 +244,11 @@ class UpcomingRun(Wire):
     compaction: dict[str, Any] | None
 
 
+class HourView(Wire):
+    hour: datetime
+    runs: int
+
+
 class UpcomingView(Wire):
     enabled: bool
     from_: datetime = Field(serialization_alias="from", validation_alias="from")
@@ -205,6 +256,8 @@ class UpcomingView(Wire):
     timezone: str
     runs: list[UpcomingRun]
     total: int
+    by_hour: list[HourView]
+    """How many come due in each hour that has any."""
 
 
 class PolicyOverride(Asked):
@@ -232,6 +285,64 @@ class PutPolicies(Asked):
 class PutSchedules(Asked):
     overrides: Annotated[list[ScheduleOverride], Field(max_length=1000)]
     version: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+
+
+class SettingChange(Wire):
+    before: Any
+    after: Any
+
+
+class PolicyChangeView(Wire):
+    """A table whose effective policy would be another, and what that would do to what is recommended."""
+
+    table_name: str
+    settings: dict[str, SettingChange]
+    actions_before: list[ActionKind]
+    actions_after: list[ActionKind]
+    recommendation_changes: bool
+    """Also where the same action would be recommended with other parameters."""
+    before: Recommendation
+    after: Recommendation
+    estimated: bool
+    """Whether the new settings also change what counts as small: then the next look at the table will tell."""
+
+
+class PolicyPreviewView(Wire):
+    """Nothing was saved."""
+
+    tables: int
+    """Tables whose effective policy would be another."""
+    recommendations: int
+    """Among the tables below, those for which something else would be recommended."""
+    changes: list[PolicyChangeView]
+    """As many of them as were asked for."""
+
+
+class ScheduleChangeView(Wire):
+    table_name: str
+    schedule_before: str
+    schedule_after: str
+    compaction_before: dict[str, Any] | None
+    compaction_after: dict[str, Any] | None
+    runs_before: int
+    runs_after: int
+    next_before: datetime | None
+    next_after: datetime | None
+
+
+class SchedulePreviewView(Wire):
+    """Nothing was saved."""
+
+    enabled: bool
+    from_: datetime = Field(serialization_alias="from", validation_alias="from")
+    until: datetime
+    timezone: str
+    tables: int
+    """Tables whose schedule would be another."""
+    changes: list[ScheduleChangeView]
+    runs: list[UpcomingRun]
+    """What would run on these tables, in order."""
+    total: int
 
 
 class PolicyLine(Wire):

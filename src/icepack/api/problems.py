@@ -15,8 +15,9 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from icepack.api.entries import BadOverride
 from icepack.api.refusals import Forbidden, NotAllowed, TooManyRequests, Unauthenticated
-from icepack.domain.access_ports import VersionConflict
+from icepack.domain.access_ports import KeyExists, KeyNotFound, VersionConflict
 from icepack.domain.job import IdempotencyKeyReused, JobNotFound, JobStateConflict
 from icepack.domain.wire import to_json
 from icepack.errors import (
@@ -62,6 +63,8 @@ KINDS: dict[type[IcepackError], Kind] = {
     InvalidFilter: Kind("invalid-filter", 422, "The partition filter cannot be read.", "options.partition_filter"),
     InvalidOption: Kind("invalid-option", 422, "An option does not fit.", "options"),
     JobNotFound: Kind("job-not-found", 404, "There is no such job.", "job_id"),
+    KeyNotFound: Kind("key-not-found", 404, "There is no such key.", "key_id"),
+    KeyExists: Kind("key-exists", 409, "There is such a key already.", "name"),
     JobStateConflict: Kind("job-state", 409, "The job's state allows no such move."),
     IdempotencyKeyReused: Kind("idempotency-key-reused", 422, "The key was another request's.", "Idempotency-Key"),
     CostLimitExceeded: Kind("cost-limit", 422, "The estimate is over the limit.", "options.max_cost"),
@@ -109,8 +112,13 @@ def from_error(exc: IcepackError, path: str) -> Response:
         log.error("%s: %s", path, redact(str(exc)))
     # What a server is called, and why it does not answer, is for the log.
     detail = str(exc) if kind.status < 500 else f"{kind.title} The log of the service says more."
-    estimate = to_json(exc.estimate) if isinstance(exc, CostLimitExceeded) else None
-    return encode(problem(kind, detail, path, estimate=estimate), _headers(exc))
+    return encode(problem(kind, detail, path, **_facts(exc)), _headers(exc))
+
+
+def _facts(exc: IcepackError) -> dict[str, Any]:
+    if isinstance(exc, BadOverride):
+        return {"field": exc.mistakes[0]["field"], "errors": exc.mistakes}
+    return {"estimate": to_json(exc.estimate)} if isinstance(exc, CostLimitExceeded) else {}
 
 
 def _headers(exc: IcepackError) -> dict[str, str]:

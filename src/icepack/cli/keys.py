@@ -80,7 +80,7 @@ def list_keys(ctx: click.Context, output: str) -> None:
             ", ".join(map(str, key.scopes)),
             f"{key.created_at:%Y-%m-%d}",
             f"{key.expires_at:%Y-%m-%d %H:%M}" if key.expires_at else "never",
-            _state(key, now),
+            key.state(now),
         )
     console().print(table)
 
@@ -108,12 +108,6 @@ def _end(text: str, now: datetime) -> datetime:
         raise InvalidOption(f"--expires: {exc}.") from exc
 
 
-def _state(key: ApiKey, now: datetime) -> str:
-    if key.revoked_at is not None:
-        return "revoked"
-    return "valid" if key.is_valid(now) else "expired"
-
-
 def _json(key: ApiKey, now: datetime) -> dict[str, Any]:
     return {
         "id": key.id,
@@ -124,5 +118,5 @@ def _json(key: ApiKey, now: datetime) -> dict[str, Any]:
         "created_by": key.created_by,
         "expires_at": key.expires_at.isoformat() if key.expires_at else None,
         "revoked_at": key.revoked_at.isoformat() if key.revoked_at else None,
-        "state": _state(key, now),
+        "state": key.state(now),
     }

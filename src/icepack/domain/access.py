@@ -137,6 +137,11 @@ class ApiKey:
     def is_valid(self, now: datetime) -> bool:
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
+    def state(self, now: datetime) -> str:
+        if self.revoked_at is not None:
+            return "revoked"
+        return "valid" if self.is_valid(now) else "expired"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:

@@ -137,6 +137,15 @@ class RunningJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Committer:
+    """The run that made a snapshot."""
+
+    action: ActionKind
+    has_job: bool
+    """Whether there is a job of that id to look at; a run by hand has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableDocument:
     """A cached table's records as JSON."""
 
@@ -185,6 +194,10 @@ class Board(Protocol):
     def table(self, table: TableId) -> TableDocument | None: ...
 
     def runs(self, table: TableId, *, limit: int = 50, before: datetime | None = None) -> RunDocuments: ...
+
+    def committers(self, table: TableId, ids: Sequence[UUID]) -> Mapping[UUID, Committer]:
+        """What is still known of the runs that committed snapshots of the table."""
+        ...
 
     def points(self, table: TableId, *, limit: int = 200) -> list[Document]: ...
 

@@ -214,6 +214,13 @@ _ICEBERG_PROPERTIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
 }
 
 
+def own_settings(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those of a table's properties from which its policy follows."""
+    return {
+        key: value for key, value in properties.items() if key.startswith(PROPERTY_PREFIX) or key in _ICEBERG_PROPERTIES
+    }
+
+
 def _from_properties(table: TableId, properties: Mapping[str, str]) -> dict[str, Any]:
     where = f"The properties of {table}"
     values = {

@@ -22,7 +22,7 @@ from icepack.domain.job import (
     JobState,
     Submission,
 )
-from icepack.domain.policy import PROPERTY_PREFIX
+from icepack.domain.policy import own_settings
 from icepack.domain.recommendation import Recommendation
 from icepack.domain.run import Totals
 from icepack.domain.status import TableStatus
@@ -172,13 +172,12 @@ class TableBrief:
     last_compaction_at: datetime | None = None
     last_commit_at: datetime | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    """The table's own settings for icepack."""
+    """Those from which its policy follows."""
 
 
 def brief_of(cached: CachedTable) -> TableBrief:
     actions = cached.recommendation.actions if cached.recommendation else ()
     severities = {issue.severity for issue in cached.health.issues}
-    properties = cached.status.properties
     return TableBrief(
         issues=tuple(issue.code for issue in cached.health.issues),
         severity=next((severity for severity in reversed(Severity) if severity in severities), None),
@@ -187,7 +186,7 @@ def brief_of(cached: CachedTable) -> TableBrief:
         partitions=len(cached.status.partitions),
         last_compaction_at=cached.status.last_compaction_at,
         last_commit_at=cached.status.snapshots.newest_at,
-        properties={key: value for key, value in properties.items() if key.startswith(PROPERTY_PREFIX)},
+        properties=own_settings(cached.status.properties),
     )
 
 

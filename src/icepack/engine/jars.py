@@ -52,6 +52,11 @@ class Jar:
         return f"{self.artifact}-{self.version}.jar"
 
 
+def iceberg_version() -> str:
+    """Of the runtime that icepack brings."""
+    return next((jar.version for jar in locked_jars() if jar.artifact.startswith("iceberg-spark-runtime")), "")
+
+
 def locked_jars() -> tuple[Jar, ...]:
     """Every jar that icepack was tried with."""
     text = importlib.resources.files("icepack.engine").joinpath("jars.lock.json").read_text()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from icepack.domain.access_ports import Board
 from icepack.domain.actions import Action, ActionKind, Compact, Strategy
 from icepack.domain.expression import parse_filter
+from icepack.domain.files import PartitionKey
 from icepack.domain.job import JobRequest, Submission
 from icepack.domain.parameters import complete
 from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.plan.cost import CostEstimate, CostModel
 from icepack.domain.plan.estimate import estimate_compaction
+from icepack.domain.plan.why import PartitionVerdict, partition_verdicts
 from icepack.domain.policy import Policy
 from icepack.domain.queue_ports import CachedTable, JobStore, TableCache
 from icepack.domain.recommendation import Situation, choose_strategy
@@ -114,10 +116,21 @@ class Intake:
 
     def plan(self, cached: CachedTable, action: Compact | None = None) -> CompactionPlan:
         """The dry run: of this compaction, else of the one that is recommended, else of the policy's."""
-        wanted = action or _recommended(cached) or self.prepare(cached, ActionKind.COMPACT, {})
+        wanted = action or self._compaction(cached)
+        return estimate_compaction(cached.status, wanted, self._model, self._clock(), open_grace=self._grace(cached))
+
+    def why(self, cached: CachedTable) -> Mapping[PartitionKey, PartitionVerdict]:
+        """Which partitions that plan takes, and why not the others."""
+        wanted, grace = self._compaction(cached), self._grace(cached)
+        return partition_verdicts(cached.status, wanted, self._model, self._clock(), open_grace=grace)
+
+    def _compaction(self, cached: CachedTable) -> Compact:
+        wanted = _recommended(cached) or self.prepare(cached, ActionKind.COMPACT, {})
         assert isinstance(wanted, Compact)
-        grace = self._policy(cached).open_partition_grace
-        return estimate_compaction(cached.status, wanted, self._model, self._clock(), open_grace=grace)
+        return wanted
+
+    def _grace(self, cached: CachedTable) -> timedelta:
+        return self._policy(cached).open_partition_grace
 
     def estimate(self, cached: CachedTable, action: Action) -> CostEstimate | None:
         """By the plan for a compaction; else by what the recommendation says of such an action."""

@@ -21,6 +21,7 @@ from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobRequest, JobS
 from icepack.domain.queue_ports import JobStore
 from icepack.domain.schedule import (
     Occurrence,
+    Rhythm,
     ScheduleEntry,
     Timetable,
     judge_missed,
@@ -163,13 +164,7 @@ class Scheduler:
         until: datetime,
     ) -> list[Upcoming]:
         """What comes due between the two moments, in order, by the windows that the tables have themselves."""
-        found = [
-            Upcoming(table=table, entry=self._timetable.entry_for(table), occurrence=occurrence)
-            for table in tables
-            for occurrence in narrowed(self._occurrences(table, after, until), own_windows(table), self.zone)
-            if occurrence.due_at <= until
-        ]
-        return sorted(found, key=lambda item: (item.occurrence, item.table))
+        return look_ahead(self._timetable, tables, self._rhythm, own_windows, after, until)
 
     def _occurrences(self, table: TableId, after: datetime, until: datetime) -> list[Occurrence]:
         return occurrences(self._rhythm(table), table, self._timetable.jitter, after, until)
@@ -261,6 +256,25 @@ class Scheduler:
         }
         mark = Mark(until=now, pending=found.pending)
         self._memory.write(mark, counts=counts, skipped=found.skipped, at=now)
+
+
+def look_ahead(
+    timetable: Timetable,
+    tables: Sequence[TableId],
+    rhythm: Callable[[TableId], Rhythm],
+    own_windows: Callable[[TableId], tuple[Window, ...]],
+    after: datetime,
+    until: datetime,
+) -> list[Upcoming]:
+    """What comes due by a timetable between two moments, in order."""
+    found = []
+    for table in tables:
+        entry = timetable.entry_for(table)
+        due = occurrences(rhythm(table), table, timetable.jitter, after, until)
+        for occurrence in narrowed(due, own_windows(table), timetable.zone):
+            if occurrence.due_at <= until:
+                found.append(Upcoming(table=table, entry=entry, occurrence=occurrence))
+    return sorted(found, key=lambda item: (item.occurrence, item.table))
 
 
 def _still_pending(answers: Sequence[Answer]) -> dict[TableId, Pending]:

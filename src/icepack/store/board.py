@@ -14,6 +14,7 @@ from sqlalchemy import ColumnElement, Engine, Select, and_, func, select
 from icepack.domain.access import EVERYTHING, Scopes
 from icepack.domain.access_ports import (
     Board,
+    Committer,
     CostLine,
     CostSum,
     Document,
@@ -138,6 +139,12 @@ class SqlBoard(Board):
         rows = self._rows(statement.order_by(runs.c.started_at.desc(), runs.c.job_id.desc()).limit(limit + 1))
         more = rows[limit - 1].started_at if len(rows) > limit else None
         return RunDocuments(runs=tuple(row.record for row in rows[:limit]), next_before=more)
+
+    def committers(self, table: TableId, ids: Sequence[UUID]) -> Mapping[UUID, Committer]:
+        joined = runs.outerjoin(jobs, jobs.c.id == runs.c.job_id)
+        statement = select(runs.c.job_id, runs.c.action, jobs.c.number).select_from(joined)
+        rows = self._rows(statement.where(runs.c.table_name == str(table), runs.c.job_id.in_(ids))) if ids else ()
+        return {row.job_id: Committer(action=ActionKind(row.action), has_job=row.number is not None) for row in rows}
 
     def points(self, table: TableId, *, limit: int = 200) -> list[Document]:
         """The newest, oldest of them first, as a chart wants them."""

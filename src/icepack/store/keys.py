@@ -97,7 +97,9 @@ def _is_valid(now: datetime) -> Any:
 
 def _valid(connection: Connection, name: str, now: datetime) -> Row[Any] | None:
     named = or_(api_keys.c.name == name, api_keys.c.id == name)
-    return connection.execute(select(api_keys).where(named, _is_valid(now))).first()
+    found = select(api_keys).where(named, _is_valid(now))
+    # Somebody may have called a key by another's id: the id counts.
+    return connection.execute(found.order_by((api_keys.c.id == name).desc())).first()
 
 
 def _to_key(row: Row[Any]) -> ApiKey:

@@ -42,6 +42,17 @@ CALLS = {
     "GET /audit": lambda client, _: client.audit(limit=5),
     "GET /policies": lambda client, _: client.policies(),
     "PUT /policies": lambda client, _: client.put_policies([{"match": "a.*", "settings": {"enabled": True}}]),
+    "POST /policies/preview": lambda client, _: client.preview_policies(
+        [{"match": "sales.*", "settings": {"enabled": False}}]
+    ),
+    "POST /schedules/preview": lambda client, _: client.preview_schedules(
+        [{"match": "sales.*", "schedule": "0 2 * * *", "options": {"strategy": "small_files"}}]
+    ),
+    "GET /settings": lambda client, _: client.settings(),
+    "POST /settings/checks": lambda client, _: client.start_checks(),
+    "GET /keys": lambda client, _: client.keys(),
+    "POST /keys": lambda client, _: client.create_key("ci", role="operator", scopes=["lake.sales*"], expires_in="90d"),
+    "DELETE /keys/{key_id}": lambda client, _: client.revoke_key(client.create_key("gone").id),
     "GET /schedules": lambda client, _: client.schedules(),
     "PUT /schedules": lambda client, _: client.put_schedules([{"match": "a.*", "schedule": "0 2 * * *"}], version=0),
     "GET /schedule/upcoming": lambda client, _: client.upcoming("orders"),

@@ -103,13 +103,14 @@ def test_every_example_is_what_it_is_an_example_of(route: Any) -> None:
 
 
 def test_every_request_example_is_accepted_by_its_shape() -> None:
-    from icepack.api import examples, fleet_shapes, shapes
+    from icepack.api import examples, fleet_shapes, key_shapes, shapes
 
     found = {
         "compact": shapes.CompactRequest,
         "action": shapes.ActionRequest,
         "maintain": shapes.MaintainRequest,
         "session": shapes.SessionRequest,
+        "key": key_shapes.KeyRequest,
         "policies": fleet_shapes.PutPolicies,
         "schedules": fleet_shapes.PutSchedules,
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
 from generator import api as pages
@@ -18,6 +20,9 @@ CALLERS = ("nobody", "viewer", "operator", "admin")
 BODIES = {
     "POST /compact": {"table": TABLE},
     "POST /maintain": {"tables": [TABLE]},
+    "POST /policies/preview": {"overrides": []},
+    "POST /schedules/preview": {"overrides": []},
+    "POST /keys": {"name": "made", "role": "viewer"},
     "PUT /policies": {"overrides": []},
     "PUT /schedules": {"overrides": []},
 }
@@ -36,11 +41,22 @@ def keys(service: Service) -> dict[str, dict[str, str]]:
     return {**made, "nobody": {}, **{f"sales {role}": service.key(role, SALES, name=f"sales-{role}") for role in Role}}
 
 
+def made_key(service: Service) -> str:
+    service.key(Role.VIEWER)
+    return service.stores.keys.list_keys()[-1].id
+
+
+def name_anew(body: dict[str, Any] | None) -> dict[str, Any] | None:
+    """There is one valid key of a name at most."""
+    return body and {**body, **({"name": uuid4().hex} if "name" in body else {})}
+
+
 def send(service: Service, name: str, headers: dict[str, str], table: str = TABLE) -> int:
     method, _, path = name.partition(" ")
     job_id = str(service.submit())
     filled = path.replace("{table}", table).replace("{action}", "rewrite_manifests").replace("{job_id}", job_id)
-    body = BODIES.get(name) if method in ("POST", "PUT") else None
+    filled = filled.replace("{key_id}", made_key(service))
+    body = name_anew(BODIES.get(name)) if method in ("POST", "PUT") else None
     if name.endswith("/retry"):
         service.stores.jobs.cancel(next(iter(service.stores.jobs.list_jobs(limit=1).jobs)).id)
     service.client.cookies.clear()

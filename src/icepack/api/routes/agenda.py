@@ -11,9 +11,20 @@ from starlette.responses import Response
 from icepack.api import examples
 from icepack.api.answers import Place, send
 from icepack.api.caller import Admin, Viewer
-from icepack.api.fleet_shapes import PoliciesView, PutPolicies, PutSchedules, SchedulesView, UpcomingView
+from icepack.api.fleet_shapes import (
+    PoliciesView,
+    PolicyPreviewView,
+    PutPolicies,
+    PutSchedules,
+    SchedulePreviewView,
+    SchedulesView,
+    UpcomingView,
+)
 from icepack.api.parameters import Limit
+from icepack.api.previews import PolicyChange, ScheduleChange
 from icepack.domain.access import Role
+from icepack.domain.actions import Action
+from icepack.domain.recommendation import Recommendation
 from icepack.service.scheduler import Upcoming
 
 place = Place("agenda")
@@ -76,8 +87,85 @@ def upcoming(
             "timezone": found.timezone,
             "runs": [_shown(item) for item in found.runs],
             "total": found.total,
+            "by_hour": [{"hour": hour, "runs": count} for hour, count in sorted(found.by_hour.items())],
         }
     )
+
+
+@place.post(
+    "/policies/preview",
+    PolicyPreviewView,
+    examples.ANSWERS["policy_preview"],
+    role=Role.ADMIN,
+    summary="What policies would change",
+)
+def preview_policies(caller: Admin, asked: Annotated[PutPolicies, _body("policies")], limit: Limit = 50) -> Response:
+    """Takes what `PUT /policies` takes, and saves nothing: tables that may be seen, before and after."""
+    found = caller.parts.previews.policies(asked, caller.sees, limit)
+    changes = [_policy_change(change) for change in found.changes]
+    recommendations = sum(change["recommendation_changes"] for change in changes)
+    return send({"tables": found.tables, "recommendations": recommendations, "changes": changes})
+
+
+@place.post(
+    "/schedules/preview",
+    SchedulePreviewView,
+    examples.ANSWERS["schedule_preview"],
+    role=Role.ADMIN,
+    summary="What schedules would change",
+)
+def preview_schedules(
+    caller: Admin,
+    asked: Annotated[PutSchedules, _body("schedules")],
+    hours: Annotated[int, Query(ge=1, le=24 * 31, description="How far to look ahead.")] = 24 * 7,
+    limit: Limit = 100,
+) -> Response:
+    """Takes what `PUT /schedules` takes, and saves nothing: the next runs of tables whose schedule would be another."""
+    found = caller.parts.previews.schedules(asked, caller.sees, timedelta(hours=hours), limit)
+    return send(
+        {
+            "enabled": found.enabled,
+            "from": found.since,
+            "until": found.until,
+            "timezone": found.timezone,
+            "tables": found.tables,
+            "changes": [_schedule_change(change) for change in found.changes],
+            "runs": [_shown(item) for item in found.runs],
+            "total": found.total,
+        }
+    )
+
+
+def _policy_change(change: PolicyChange) -> dict[str, Any]:
+    return {
+        "table_name": str(change.table),
+        "settings": {name: {"before": old, "after": new} for name, (old, new) in change.settings.items()},
+        "actions_before": [item.kind for item in change.before.actions],
+        "actions_after": [item.kind for item in change.after.actions],
+        "recommendation_changes": _advised(change.before) != _advised(change.after),
+        "before": change.before,
+        "after": change.after,
+        "estimated": change.estimated,
+    }
+
+
+def _advised(recommendation: Recommendation) -> list[Action]:
+    return [item.action for item in recommendation.actions]
+
+
+def _schedule_change(change: ScheduleChange) -> dict[str, Any]:
+    old, new = change.before.compaction, change.after.compaction
+    return {
+        "table_name": str(change.table),
+        "schedule_before": change.before.line,
+        "schedule_after": change.after.line,
+        "compaction_before": None if old is None else dict(old),
+        "compaction_after": None if new is None else dict(new),
+        "runs_before": change.runs_before,
+        "runs_after": change.runs_after,
+        "next_before": change.next_before,
+        "next_after": change.next_after,
+    }
 
 
 def _shown(item: Upcoming) -> dict[str, Any]:

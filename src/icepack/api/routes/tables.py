@@ -24,16 +24,16 @@ from icepack.api.fleet_shapes import (
 )
 from icepack.api.parameters import Limit, TableName
 from icepack.api.table_list import Sort, Wanted, after, closed, opened, select
+from icepack.api.table_view import explained, shown_partition, stamps, timeline
 from icepack.domain.access import Role
 from icepack.domain.access_ports import RunningJob, TableDocument
 from icepack.domain.actions import ActionKind
 from icepack.domain.health import IssueCode
 from icepack.domain.plan.score import score_partition
+from icepack.domain.policy import Policy
 from icepack.domain.queue_ports import TableSummary
-from icepack.domain.status import PartitionStatus
 from icepack.domain.table import TableId
-from icepack.domain.wire import from_json
-from icepack.errors import TableNotFound
+from icepack.errors import ConfigError, TableNotFound
 from icepack.service.directory import Listing
 
 place = Place("tables")
@@ -127,9 +127,19 @@ def table_history(
     summary="Snapshots, branches and tags",
 )
 def table_snapshots(caller: Viewer, table: TableName) -> Response:
-    """As they were when the table was last looked at."""
-    name, status = _status(caller, table)
-    return send({**name, "snapshot_id": status["snapshot_id"], "snapshots": status["snapshots"]})
+    """As they were when the table was last looked at; those that icepack committed say by which run."""
+    found, document = _document(caller, table)
+    status = document.status
+    entries = status["snapshots"]["entries"]
+    known = caller.parts.board.committers(found, stamps(entries))
+    return send(
+        {
+            "table_name": str(found),
+            "observed_at": status["observed_at"],
+            "snapshot_id": status["snapshot_id"],
+            "snapshots": {**status["snapshots"], "entries": timeline(status, known)},
+        }
+    )
 
 
 @place.get(
@@ -157,18 +167,19 @@ def table_histogram(caller: Viewer, table: TableName) -> Response:
 def table_partitions(
     caller: Viewer,
     table: TableName,
-    limit: Limit = 100,
+    limit: Annotated[int, Query(ge=1, le=5000, description="At most so many.")] = 100,
     offset: Annotated[int, Query(ge=0, lt=2**31, description="Leave out so many.")] = 0,
 ) -> Response:
-    """By how badly each wants compaction, from 0 to 1."""
-    name, status = _status(caller, table)
-    partitions = [from_json(PartitionStatus, item) for item in status["partitions"]]
+    """By how badly each wants compaction, from 0 to 1; and whether the next one takes it, and why."""
+    intake = caller.parts.intake
+    cached = intake.known(_find(caller, table))
     now = caller.parts.clock()
-    scored = sorted(
-        ((score_partition(item, now).total, item) for item in partitions), key=lambda pair: (-pair[0], pair[1].key)
-    )
-    page = [{"partition": item, "score": score} for score, item in scored[offset : offset + limit]]
+    scored = [(score_partition(item, now), item) for item in cached.status.partitions]
+    scored.sort(key=lambda pair: (-pair[0].total, pair[1].key))
+    why = intake.why(cached)
+    page = [shown_partition(item, score, why[item.key]) for score, item in scored[offset : offset + limit]]
     more = offset + limit if len(scored) > offset + limit else None
+    name = {"table_name": str(cached.table), "observed_at": cached.status.observed_at}
     return send({**name, "partitions": page, "total": len(scored), "next_offset": more})
 
 
@@ -190,8 +201,18 @@ def get_table(caller: Viewer, table: TableName) -> Response:
             "status": {**document.status, "partitions": [], "snapshots": snapshots},
             "health": document.health,
             "recommendation": document.recommendation,
+            **explained(document),
+            "policy": _policy(caller, found, document),
+            "running": running(job) if (job := caller.parts.figures.running().get(found)) else None,
         }
     )
+
+
+def _policy(caller: Caller, table: TableId, document: TableDocument) -> Policy | None:
+    try:
+        return caller.parts.agenda.policy_of(table, document.status["properties"])
+    except ConfigError:
+        return None
 
 
 def _find(caller: Caller, text: str) -> TableId:

@@ -22,6 +22,11 @@ EFFECTS = (
     *("estimated_files_removed", "files_removed", "estimated_bytes_rewritten", "bytes_rewritten"),
     *("bytes_removed", "files_deleted", "bytes_deleted"),
 )
+POLICY_PROPERTIES = (
+    "write.target-file-size-bytes",
+    "history.expire.max-snapshot-age-ms",
+    "history.expire.min-snapshots-to-keep",
+)
 SUMS = ("score_sum", "data_files", "delete_files", "bytes", "records")
 
 
@@ -115,7 +120,7 @@ def _insert_days(sums: Mapping[tuple[str, str, str], Mapping[str, int]]) -> None
 
 
 def _fill_briefs() -> None:
-    """Lists show when a table was last written."""
+    """Lists show when a table was last written; all properties that make its policy are known without its status."""
     connection, rows = op.get_bind(), _table("cache_rows", "status", "brief")
     keys = (rows.c.table_name, rows.c.generation)
     last: Any = None
@@ -126,9 +131,18 @@ def _fill_briefs() -> None:
         ).all()
         for row in found:
             if row.brief is not None:
-                brief = {**row.brief, "last_commit_at": row.status.get("snapshots", {}).get("newest_at")}
+                brief = {**row.brief, **_brief(row.status)}
                 this = sa.and_(rows.c.table_name == row.table_name, rows.c.generation == row.generation)
                 connection.execute(sa.update(rows).where(this).values(brief=brief))
         if len(found) < BATCH_ROWS:
             return
         last = (found[-1].table_name, found[-1].generation)
+
+
+def _brief(status: Mapping[str, Any]) -> dict[str, Any]:
+    own = {key: value for key, value in status.get("properties", {}).items() if _counts(key)}
+    return {"last_commit_at": status.get("snapshots", {}).get("newest_at"), "properties": own}
+
+
+def _counts(key: str) -> bool:
+    return key.startswith("icepack.") or key in POLICY_PROPERTIES
