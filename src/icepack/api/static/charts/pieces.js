@@ -1,23 +1,27 @@
-/* Before and after as they are: each square is a file, and its area its share of the bytes. */
+/* Before and after as they are: each square is a file, or whatever else there were too many of. */
 import { s } from "../lib/dom.js";
 import { count, bytes } from "../lib/format.js";
 
 const SIDE = 76;
 const MOST = 324;
 const ARROW = 34;
+const FOOT = 20;
 
-/* data: {before: {files, bytes}, after: {files, bytes}} */
+/* data: {what, isVolume, before: {files, bytes}, after: {files, bytes}} */
 export function pieces(data) {
   const width = 2 * SIDE + ARROW;
   const { before, after } = data;
   const mostBytes = Math.max(before.bytes, after.bytes, 1);
-  const label = `Before: ${count(before.files)} files, ${bytes(before.bytes)}. After: ${count(after.files)} files, ${bytes(after.bytes)}.`;
+  const said = (side) => `${count(side.files)} ${data.what}${data.isVolume ? `, ${bytes(side.bytes)}` : ""}`;
+  const label = `Before: ${said(before)}. After: ${said(after)}.`;
   return s(
     "svg",
-    { class: "pieces", viewBox: `0 0 ${width} ${SIDE}`, width, height: SIDE, role: "img", "aria-label": label },
+    { class: "pieces", viewBox: `0 0 ${width} ${SIDE + FOOT}`, width, height: SIDE + FOOT, role: "img", "aria-label": label },
     field(before, mostBytes, 0, before.files > after.files ? "poor" : "plain"),
     s("path", { class: "arrow", d: `M${SIDE + 9} ${SIDE / 2}h14m-5 -5l5 5l-5 5` }),
     field(after, mostBytes, SIDE + ARROW, before.files > after.files ? "good" : "plain"),
+    s("text", { class: "tick", x: SIDE / 2, y: SIDE + 14 }, `${count(before.files)} ${data.what}`),
+    s("text", { class: "tick", x: SIDE * 1.5 + ARROW, y: SIDE + 14 }, count(after.files)),
   );
 }
 

@@ -16,7 +16,7 @@ export function ticks(from, to, wanted = 4) {
 
 const DAY = 86400e3;
 const STEPS = [60e3, 300e3, 900e3, 3600e3, 3 * 3600e3, 6 * 3600e3, 12 * 3600e3, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 30 * DAY, 91 * DAY, 365 * DAY];
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 
 /* Moments at round times of the reader's zone, with their names. */
@@ -25,7 +25,8 @@ export function timeTicks(from, to, wanted) {
   const zone = new Date(from).getTimezoneOffset() * 60e3;
   const found = [];
   for (let at = Math.ceil((from - zone) / step) * step + zone; at <= to; at += step) {
-    found.push({ at, name: step < DAY ? clock.format(at) : day.format(at) });
+    const isMidnight = (at - zone) % DAY === 0;
+    found.push({ at, name: step < DAY && !isMidnight ? clock.format(at) : day.format(at) });
   }
   return found;
 }

@@ -9,7 +9,7 @@ const ISSUES = {
   oversized_manifests: ["Oversized manifests", "One piece of the list of files is too large to be read in parallel."],
   metadata_bloat: ["Bloated metadata", "The table's own description is large, and every reader loads it first."],
   skewed_partitions: ["Skewed partitions", "One partition is far larger than the others; only another partition spec helps."],
-  stale_compaction: ["Compaction is late", "Small files pile up, and nobody has merged them for long."],
+  stale_compaction: ["Late compaction", "Small files pile up, and nobody has merged them for long."],
 };
 const ACTIONS = {
   compact: ["Compact", "Merges small files, and files with deletes on them, into files near the target size."],
@@ -36,8 +36,9 @@ export const bandName = (name) => BANDS[name] ?? spoken(name);
 export const issueCodes = Object.keys(ISSUES);
 export const actionKinds = Object.keys(ACTIONS);
 
-/* An issue, an action or a list of them, as a sentence has them: a, b and c. */
-export function joined(parts) {
+/* Names of issues or actions as a sentence has them: a, b and c. */
+export function joined(names) {
+  const parts = names.map((name, at) => (at ? name.toLowerCase() : name));
   if (parts.length < 2) return parts[0] ?? "";
   return `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
 }

@@ -34,6 +34,7 @@ const main = () => ({
   destroy() {
     this.stop();
     clearTimeout(this.later);
+    clearTimeout(this.catching);
   },
 
   async refresh() {
@@ -96,7 +97,7 @@ const main = () => ({
     const size = `${format.plural(data.count, "file")}, ${format.bytes(data.bytes)}, ${format.plural(data.records, "row")}.`;
     const [worst] = this.found.health.issues;
     if (!worst) return `${size} It is as it should be.`;
-    return `${size} ${this.actions.length ? `${words.joined(this.actions.map((one) => one.name))} would help.` : "Nothing that icepack does would help."}`;
+    return `${size} ${this.actions.length ? `Recommended: ${words.joined(this.actions.map((one) => one.name.toLowerCase()))}.` : "Nothing that icepack does would help."}`;
   },
 });
 

@@ -5,14 +5,20 @@ import { tell } from "../../lib/toasts.js";
 import { link } from "../../lib/router.js";
 import * as words from "../../lib/words.js";
 
-const AFTER_MS = 1500;
+const RECENT = 200;
+const SOON_MS = 500;
+const AGAIN_MS = 2500;
+const LONGEST_MS = 15 * 60_000;
 
 export const jobParts = () => ({
   jobs: [],
+  jobIds: [],
+  changedAt: null,
 
   async readJobs() {
-    const { jobs } = await api.get("jobs", { table: this.name, state: ["queued", "running"], limit: 10 });
-    this.jobs = jobs;
+    const { jobs } = await api.get("jobs", { table: this.name, limit: RECENT });
+    this.jobs = jobs.filter((job) => job.state === "queued" || job.state === "running");
+    this.jobIds = jobs.map((job) => job.id);
   },
 
   heard({ kind, document }) {
@@ -22,7 +28,7 @@ export const jobParts = () => ({
       return;
     }
     clearTimeout(this.later);
-    this.later = setTimeout(() => this.settle(), AFTER_MS / 3);
+    this.later = setTimeout(() => this.settle(), SOON_MS);
   },
 
   /* A job that is gone from the list has ended: the table is another one now. */
@@ -33,12 +39,29 @@ export const jobParts = () => ({
     if (!ended.length) return;
     for (const job of ended) await this.report(job.id);
     await this.refresh();
+    this.endedAt = Date.now();
+    this.catchUp();
+  },
+
+  /* What is known of the table is older than what was done to it, until health sync has looked again. */
+  get isBehind() {
+    return this.changedAt !== null && new Date(this.found.status.observed_at) < new Date(this.changedAt);
+  },
+
+  catchUp() {
+    clearTimeout(this.catching);
+    if (!this.isBehind || Date.now() - this.endedAt > LONGEST_MS) return;
+    this.catching = setTimeout(async () => {
+      await this.refresh();
+      this.catchUp();
+    }, AGAIN_MS);
   },
 
   async report(id) {
     const job = await api.get(`jobs/${id}`);
     const name = words.action(job.action.kind);
     const href = link(`jobs/${id}`);
+    if (job.state === "succeeded") this.changedAt = job.finished_at;
     if (job.state === "failed") tell(`${name} failed: ${job.message}`, { kind: "bad", href, link: "See why" });
     else tell(`${name}: ${words.state(job.state).toLowerCase()}.`, { href, link: "Its job" });
   },

@@ -20,6 +20,10 @@ export const pictureParts = () => ({
     return `Below ${format.bytes(status.small_file_bytes)} a file counts as small here.`;
   },
 
+  get hasSmallFiles() {
+    return this.found.health.issues.some((issue) => issue.code === "small_files");
+  },
+
   get fileChart() {
     if (!this.histogram) return null;
     const { histogram, target_file_bytes: target } = this.histogram;
@@ -33,24 +37,34 @@ export const pictureParts = () => ({
     return {
       label: `Files by size; the target is ${format.bytes(target)}`,
       height: 190,
-      bars: buckets.map((bucket) => barOf(bucket, small, target)),
+      bars: buckets.map((bucket) => barOf(bucket, this.hasSmallFiles ? small : 0, target)),
       target: { at: placeOf(buckets, target), name: `target ${format.bytes(target)}` },
     };
   },
 
+  /* The partitions that a compaction would touch now; null while the plan is not there yet. */
+  get chosen() {
+    return this.plan && new Set(this.plan.compaction.groups.map((group) => JSON.stringify(group.partition)));
+  },
+
   get partitionWords() {
-    if (!this.partitionTotal) return "None";
-    const sick = this.partitions.filter((one) => one.score >= 0.35).length;
+    if (!this.partitionTotal || !this.chosen) return this.partitionTotal ? "" : "None";
     const shown = this.partitions.length < this.partitionTotal ? `; the ${format.count(this.partitions.length)} most urgent are shown` : "";
-    return `${format.count(sick)} of ${format.plural(this.partitionTotal, "partition")} ${sick === 1 ? "wants" : "want"} care${shown}`;
+    const many = this.chosen.size;
+    return `${many ? format.count(many) : "None"} of ${format.count(this.partitionTotal)} ${many === 1 ? "wants" : "want"} care${shown}`;
   },
 
   get heatChart() {
+    const { chosen } = this;
+    if (!chosen) return null;
     const cells = this.partitions.map(({ partition, score }) => ({
       key: keyOf(partition),
       name: nameOf(partition),
-      value: score,
-      tip: [`urgency ${Math.round(score * 100)} of 100`, `${format.plural(partition.data_files, "file")}, ${format.bytes(partition.bytes)}`],
+      value: chosen.has(keyOf(partition)) ? Math.max(score, 0.13) : 0,
+      tip: [
+        chosen.has(keyOf(partition)) ? `urgency ${Math.round(score * 100)} of 100` : "leave it",
+        `${format.plural(partition.data_files, "file")}, ${format.bytes(partition.bytes)}`,
+      ],
     }));
     cells.sort((one, other) => one.name.localeCompare(other.name, undefined, { numeric: true }));
     return {
@@ -65,7 +79,14 @@ export const pictureParts = () => ({
 
   get picked() {
     const found = this.partitions.find(({ partition }) => keyOf(partition) === this.pickedKey);
-    return found ? { name: nameOf(found.partition), words: whyOf(found), filter: filterOf(found.partition) } : null;
+    if (!found || !this.plan) return null;
+    const isChosen = this.chosen.has(this.pickedKey);
+    return {
+      name: nameOf(found.partition),
+      words: factsOf(found.partition),
+      verdict: isChosen ? `It is in the plan, with an urgency of ${Math.round(found.score * 100)} of 100.` : whyNot(found.partition, this.plan.compaction),
+      filter: filterOf(found.partition),
+    };
   },
 
   get planRows() {
@@ -105,7 +126,7 @@ export const pictureParts = () => ({
   },
 
   get snapshotChart() {
-    return this.snapshots?.entries.length ? timelineOf(this.snapshots) : null;
+    return this.snapshots?.entries.length ? timelineOf(this.snapshots, new Set(this.jobIds)) : null;
   },
 
   get scoreTrend() {
@@ -114,13 +135,14 @@ export const pictureParts = () => ({
   },
 
   get runs() {
-    return (this.history?.runs ?? []).map(runOf);
+    const known = new Set(this.jobIds);
+    return (this.history?.runs ?? []).map((run) => runOf(run, known));
   },
 });
 
 function barOf(bucket, small, target) {
   const name = bucket.to === Infinity ? `≥ ${sizeName(bucket.from)}` : `< ${sizeName(bucket.to)}`;
-  const band = bucket.to <= small ? "poor" : bucket.to < target / 2 ? "fair" : "good";
+  const band = !small ? "plain" : bucket.to <= small ? "poor" : bucket.to < target / 2 ? "fair" : "good";
   return {
     name,
     value: bucket.count,
@@ -140,14 +162,23 @@ function placeOf(buckets, target) {
 const keyOf = (partition) => JSON.stringify(partition.key);
 const nameOf = (partition) => partition.key.path || "the whole table";
 
-function whyOf({ partition, score }) {
-  const parts = [`Urgency ${Math.round(score * 100)} of 100: ${format.plural(partition.data_files, "file")} with ${format.bytes(partition.bytes)}`];
+function factsOf(partition) {
+  const parts = [`${format.plural(partition.data_files, "file")} with ${format.bytes(partition.bytes)}`];
   if (partition.small_files) parts.push(`${format.count(partition.small_files)} of them small`);
   const deletes = partition.position_delete_files + partition.equality_delete_files + partition.deletion_vectors;
   if (deletes) parts.push(`${format.plural(deletes, "delete file")} over ${format.plural(partition.delete_records, "row")}`);
   const last = partition.last_written_at ? ` Last written ${format.ago(partition.last_written_at)}` : "";
   const compacted = partition.last_compacted_at ? `, compacted ${format.ago(partition.last_compacted_at)}.` : last ? ", never compacted." : "";
   return `${parts.join(", ")}.${last}${compacted}`;
+}
+
+/* Why not this one. */
+function whyNot(partition, { skipped_open: open, strategy }) {
+  const deletes = partition.position_delete_files + partition.equality_delete_files + partition.deletion_vectors;
+  if (open.some((key) => JSON.stringify(key) === keyOf(partition))) return "It is left alone for now, because it is still being written.";
+  if (strategy === "delete_files") return deletes ? "It is left alone: too few of its rows are deleted to be worth a rewrite." : "It is left alone: it carries no deletes.";
+  if (!partition.small_files) return "It is left alone: its files are near the target already.";
+  return `It is left alone: ${format.plural(partition.small_files, "small file")} would not gain enough to be worth a rewrite.`;
 }
 
 /* Only what an identity of a column says can be asked for by its value. */
@@ -160,7 +191,8 @@ function filterOf(partition) {
 const literal = (value) => (typeof value === "number" ? String(value) : `'${String(value).replaceAll("'", "''")}'`);
 
 /* Each branch has the snapshots that lead to its head; what a shorter lane shares with main stays on main. */
-function timelineOf({ entries, refs }) {
+function timelineOf({ entries, refs }, jobs) {
+  const markOf = (entry) => mark(entry, jobs);
   const byId = new Map(entries.map((entry) => [entry.snapshot_id, entry]));
   const branches = refs.filter((ref) => ref.kind === "branch").sort((one, other) => (other.name === "main") - (one.name === "main"));
   const taken = new Set();
@@ -183,7 +215,7 @@ function timelineOf({ entries, refs }) {
   return { label, lanes: lanes.filter((lane) => lane.snapshots.length), tags };
 }
 
-function markOf(entry) {
+function mark(entry, jobs) {
   const who = entry.job_id ? "icepack" : "a writer";
   return {
     id: entry.snapshot_id,
@@ -191,24 +223,36 @@ function markOf(entry) {
     operation: entry.operation,
     ours: Boolean(entry.job_id),
     tip: [`${entry.operation} by ${who}`, `${format.moment(entry.committed_at)} · ${format.utc(entry.committed_at)}`, `snapshot ${entry.snapshot_id}`],
-    href: entry.job_id ? link(`jobs/${entry.job_id}`) : "",
+    href: jobs.has(entry.job_id) ? link(`jobs/${entry.job_id}`) : "",
   };
 }
 
-function runOf(run) {
-  const { before, after, effect } = run;
-  const picture = before && after ? { before: pieceOf(before), after: pieceOf(after) } : null;
+/* What was run by hand has no job to lead to. */
+function runOf(run, jobs) {
   return {
     ...run,
     name: words.action(run.action.kind),
-    href: link(`jobs/${run.job_id}`),
-    picture,
+    href: jobs.has(run.job_id) ? link(`jobs/${run.job_id}`) : "",
+    picture: pictureOf(run),
     words: changeWords(run),
-    note: noteOf(run, effect),
+    note: noteOf(run, run.effect),
   };
 }
 
-const pieceOf = (totals) => ({ files: totals.data_files, bytes: totals.bytes });
+/* What an action works on, and how large that is; where nothing changed there is nothing to see. */
+const SUBJECTS = {
+  compact: ["files", "data_files", "bytes"],
+  rewrite_position_deletes: ["delete files", "delete_files"],
+  rewrite_manifests: ["manifests", "manifests"],
+  expire_snapshots: ["snapshots", "snapshots"],
+};
+
+function pictureOf({ before, after, action }) {
+  const [what, name, volume] = SUBJECTS[action.kind] ?? [];
+  if (!what || !before || !after || before[name] === after[name]) return null;
+  const piece = (totals, other) => ({ files: totals[name], bytes: volume ? totals[volume] : action.kind === "expire_snapshots" ? totals[name] : other });
+  return { what, before: piece(before, 1), after: piece(after, 1), isVolume: Boolean(volume) };
+}
 
 function changeWords({ before, after, state, message }) {
   if (state === "failed" || state === "refused") return message;

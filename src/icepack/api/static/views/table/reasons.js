@@ -50,7 +50,7 @@ export const reasonParts = () => ({
 
   get manifestWords() {
     const { manifests } = this.found.status;
-    return manifests.count ? `${format.plural(manifests.count, "manifest")} list ${format.plural(manifests.entries, "file")}` : "None yet";
+    return manifests.count ? `${format.plural(manifests.count, "manifest lists", "manifests list")} ${format.plural(manifests.entries, "file")}` : "None yet";
   },
 
   get manifestFigures() {
