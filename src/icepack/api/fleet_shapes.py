@@ -87,6 +87,29 @@ class PlanView(Wire):
     recommendation: Recommendation | None
 
 
+class PartitionWhy(Wire):
+    path: str
+    spec_id: int
+    planned: bool
+    reason: str
+    """Why, or why not."""
+
+
+class JobPlan(Wire):
+    """What a job's compaction takes, estimated from the cached status of its table."""
+
+    job_id: UUID
+    table_name: str
+    observed_at: datetime
+    looked_at_since: bool
+    """Whether the table was looked at after the job had begun: then this is what it would do now."""
+    compaction: CompactionPlan | None
+    """Null for other actions."""
+    partitions: list[PartitionWhy]
+    """Those that are taken first; at most a thousand."""
+    partitions_total: int
+
+
 class StatusPointView(Wire):
     observed_at: datetime
     totals: Totals

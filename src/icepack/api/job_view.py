@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,7 +25,16 @@ def named(document: dict[str, Any], now: datetime) -> dict[str, Any]:
 def shown(job: Job, now: datetime) -> dict[str, Any]:
     """With the times as times, since an estimate is made from them."""
     document = to_json(job) | {"table_name": str(job.table), "started_at": job.started_at}
-    return named(document, now)
+    return named(document, now) | {"phases": list(phases(job, now))}
+
+
+def phases(job: Job, now: datetime) -> Iterator[dict[str, Any]]:
+    """Each lasts until the next begins; the last one of a job that has ended, until then."""
+    marks = job.progress.phases
+    ends = [*(mark.started_at for mark in marks[1:]), job.finished_at]
+    for mark, ended_at in zip(marks, ends, strict=True):
+        seconds = max(((ended_at or now) - mark.started_at).total_seconds(), 0.0)
+        yield {"phase": mark.phase, "started_at": mark.started_at, "ended_at": ended_at, "seconds": seconds}
 
 
 def _completion(document: dict[str, Any], now: datetime) -> datetime | None:

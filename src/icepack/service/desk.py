@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from icepack.domain.queue_ports import JobStore
-from icepack.service.maintenance import Runner, RunRequest
+from icepack.service.maintenance import Runner, RunRequest, utc_now
 from icepack.service.patience import Backoff, Patience, PatientHistory
 from icepack.service.reaping import Reaper
 from icepack.tracing import Tracer
@@ -64,6 +64,7 @@ class Desk:
     """Adds the estimate, and raises Refused where that is over what the job may cost."""
 
     tracer: Tracer = field(default_factory=Tracer)
+    clock: Callable[[], datetime] = utc_now
 
     @property
     def patience(self) -> Patience:

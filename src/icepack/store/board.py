@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import date, datetime
 from functools import lru_cache
 from typing import Any
@@ -28,6 +27,7 @@ from icepack.domain.job import JOB_VERSION, JobEvent, JobFilter, JobProgress, Jo
 from icepack.domain.run import RunState
 from icepack.domain.table import TableId
 from icepack.domain.trend import TrendPoint
+from icepack.domain.wire import from_json, to_json
 from icepack.store.days import day_of
 from icepack.store.faults import plain_faults
 from icepack.store.globs import within
@@ -56,7 +56,7 @@ _NAMES = tuple(str(column.name) for column in _LISTED)
 _SPANS = ("estimated_dollars", "estimated_seconds", "realised_seconds")
 _COUNTS = ("get_requests", "put_requests", *EFFECT_COLUMNS)
 _DAY_SUMS = ("tables", "score_sum", "data_files", "delete_files", "bytes", "records")
-_NO_PROGRESS = asdict(JobProgress())
+_NO_PROGRESS = to_json(JobProgress())
 _DOCUMENTS = (cache_rows.c.status, cache_rows.c.health, cache_rows.c.recommendation)
 
 
@@ -121,7 +121,7 @@ class SqlBoard(Board):
             RunningJob(
                 job_id=row.id,
                 table=TableId.parse(row.table_name),
-                progress=JobProgress(**row.progress),
+                progress=from_json(JobProgress, row.progress),
                 kind=ActionKind(row.action),
                 started_at=row.started_at,
             )

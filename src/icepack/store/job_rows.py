@@ -12,6 +12,7 @@ from icepack.domain.access import namespace_text
 from icepack.domain.actions import action_from_json, action_to_json
 from icepack.domain.job import Job, JobEvent, JobEventKind, JobFilter, JobProgress, JobRequest, JobState
 from icepack.domain.table import TableId
+from icepack.domain.wire import from_json
 from icepack.store.schema import events, jobs, lanes
 from icepack.store.text import storable
 
@@ -98,7 +99,7 @@ def to_job(row: Mapping[Any, Any]) -> Job:
         lease_ends_at=row.get("lease_ends_at"),
         cancel_requested_at=row["cancel_requested_at"],
         message=row["message"],
-        progress=JobProgress(**row["progress"]),
+        progress=from_json(JobProgress, row["progress"]),
         details=row["details"],
         retry_of=row["retry_of"],
         collapsed_into=row["collapsed_into"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -53,7 +54,8 @@ class TestOneJob:
         ended = jobs.real.get(job.id)
         assert (ended.state, ended.attempts) == (JobState.SUCCEEDED, 1)
         assert ended.details["commits"] == [7]
-        assert ended.progress == JobProgress(files_processed=3, bytes_read=30, bytes_written=25)
+        assert replace(ended.progress, phases=()) == JobProgress(files_processed=3, bytes_read=30, bytes_written=25)
+        assert [mark.phase for mark in ended.progress.phases] == ["planning"]
         assert locks.list_locks() == []
         (request,) = runs.requests
         assert (request.table, request.job_id, request.attempt) == (TABLE, job.id, 1)

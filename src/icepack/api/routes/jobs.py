@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 from uuid import UUID
 
@@ -12,15 +13,17 @@ from starlette.responses import Response
 from icepack.api import examples
 from icepack.api.answers import Place, send
 from icepack.api.caller import Caller, Operator, Viewer
+from icepack.api.fleet_shapes import JobPlan
 from icepack.api.job_view import accepted, named, shown
 from icepack.api.parameters import JobId, Limit
 from icepack.api.shapes import JobAccepted, JobEvents, JobPage, JobView
 from icepack.domain.access import Role
-from icepack.domain.actions import ActionKind
+from icepack.domain.actions import ActionKind, Compact
 from icepack.domain.job import Job, JobFilter, JobNotFound, JobState
 from icepack.service.intake import Accepted
 
 place = Place("jobs")
+MOST_PARTITIONS = 1000
 
 
 @place.get("/jobs", JobPage, examples.ANSWERS["jobs"], role=Role.VIEWER, summary="Jobs, the newest first")
@@ -63,6 +66,27 @@ def get_job_events(caller: Viewer, job_id: JobId) -> Response:
     """The oldest first."""
     _seen(caller, job_id)
     return send({"events": caller.parts.jobs.events(job_id)})
+
+
+@place.get("/jobs/{job_id}/plan", JobPlan, examples.ANSWERS["job_plan"], role=Role.VIEWER, summary="A job's plan")
+def get_job_plan(caller: Viewer, job_id: JobId) -> Response:
+    """Which partitions a compaction takes and why not the others, estimated from the cached status of its table."""
+    job, intake = _seen(caller, job_id), caller.parts.intake
+    cached = intake.known(job.table)
+    action = job.action if isinstance(job.action, Compact) else None
+    verdicts = intake.why(cached, action) if action else {}
+    shown = sorted(verdicts.items(), key=lambda item: (not item[1].planned, item[0]))[:MOST_PARTITIONS]
+    return send(
+        {
+            "job_id": job.id,
+            "table_name": str(job.table),
+            "observed_at": cached.status.observed_at,
+            "looked_at_since": job.started_at is not None and cached.status.observed_at > job.started_at,
+            "compaction": intake.plan(cached, action) if action else None,
+            "partitions": [{"path": key.path, "spec_id": key.spec_id, **asdict(why)} for key, why in shown],
+            "partitions_total": len(verdicts),
+        }
+    )
 
 
 @place.post("/jobs/{job_id}/cancel", JobView, examples.ANSWERS["job"], role=Role.OPERATOR, summary="Cancel a job")
