@@ -31,7 +31,7 @@ def shown(job: Job, now: datetime) -> dict[str, Any]:
 def phases(job: Job, now: datetime) -> Iterator[dict[str, Any]]:
     """Each lasts until the next begins; the last one of a job that has ended, until then."""
     marks = job.progress.phases
-    ends = [*(mark.started_at for mark in marks[1:]), job.finished_at]
+    ends = (*(mark.started_at for mark in marks[1:]), job.finished_at)[: len(marks)]
     for mark, ended_at in zip(marks, ends, strict=True):
         seconds = max(((ended_at or now) - mark.started_at).total_seconds(), 0.0)
         yield {"phase": mark.phase, "started_at": mark.started_at, "ended_at": ended_at, "seconds": seconds}
