@@ -11,7 +11,7 @@ from uuid import UUID
 from icepack.api.answers import send
 from icepack.api.job_view import shown
 from icepack.api.table_view import explained, shown_partition, timeline
-from icepack.domain.access_ports import RunningJob, TableDocument
+from icepack.domain.access_ports import RunningJob, TableDocument, WorkerCounts
 from icepack.domain.actions import ActionKind, Compact
 from icepack.domain.files import PartitionKey, PartitionValue
 from icepack.domain.health import assess
@@ -354,6 +354,7 @@ ANSWERS: dict[str, Any] = {
         "partitions": {**_NAMED, "partitions": [_PARTITION], "total": 1, "next_offset": None},
         "overview": {
             "tables": table_figures([SUMMARY]),
+            "workers": WorkerCounts(busy=1, idle=1),
             "trend": [_TREND],
             "maintenance": _COSTS,
             "sickest": [listed(SUMMARY)],

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from icepack.api.shapes import Asked, JsonObject, Name, Text, Wire
+from icepack.domain.access_ports import WorkerCounts
 from icepack.domain.actions import ActionKind
 from icepack.domain.explain import Gain, Reason
 from icepack.domain.health import HealthReport, IssueCode, Severity
@@ -208,6 +209,7 @@ class OverviewView(Wire):
     jobs: dict[JobState, int]
     jobs_last_day: dict[JobState, int]
     """Those that have ended within 24 hours, by how they did."""
+    workers: WorkerCounts
     cache: CacheView
 
 
@@ -251,8 +253,6 @@ class AuditEntry(Wire):
 
 
 class AuditPage(Wire):
-    """A page may be shorter than asked for, and still not be the last."""
-
     entries: list[AuditEntry]
     next_before: int | None
 

@@ -137,6 +137,13 @@ class RunningJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCounts:
+    busy: int = 0
+    """Those that hold a job and keep their claim alive."""
+    idle: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Committer:
     """The run that made a snapshot."""
 
@@ -190,6 +197,8 @@ class Board(Protocol):
     def newest_event(self) -> int: ...
 
     def running(self) -> list[RunningJob]: ...
+
+    def workers(self) -> WorkerCounts: ...
 
     def table(self, table: TableId) -> TableDocument | None: ...
 

@@ -21,6 +21,7 @@ from icepack.domain.access_ports import (
     RunDocuments,
     RunningJob,
     TableDocument,
+    WorkerCounts,
 )
 from icepack.domain.actions import ActionKind
 from icepack.domain.job import JOB_VERSION, JobEvent, JobFilter, JobProgress, JobState
@@ -28,6 +29,7 @@ from icepack.domain.run import RunState
 from icepack.domain.table import TableId
 from icepack.domain.trend import TrendPoint
 from icepack.domain.wire import from_json, to_json
+from icepack.store.clock import DatabaseClock
 from icepack.store.days import day_of
 from icepack.store.faults import plain_faults
 from icepack.store.globs import within
@@ -35,6 +37,7 @@ from icepack.store.job_rows import conditions, to_event
 from icepack.store.schema import (
     DUE,
     EFFECT_COLUMNS,
+    HELD,
     cache_rows,
     constant,
     events,
@@ -44,6 +47,7 @@ from icepack.store.schema import (
     lanes,
     runs,
     table_statuses,
+    workers,
 )
 from icepack.store.table_cache import visible
 from icepack.store.text import storable
@@ -61,8 +65,9 @@ _DOCUMENTS = (cache_rows.c.status, cache_rows.c.health, cache_rows.c.recommendat
 
 
 class SqlBoard(Board):
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, clock: DatabaseClock | None = None) -> None:
         self._engine = engine
+        self._clock = clock or DatabaseClock()
 
     def jobs(
         self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
@@ -127,6 +132,13 @@ class SqlBoard(Board):
             )
             for row in rows
         ]
+
+    def workers(self) -> WorkerCounts:
+        now = self._clock.now()
+        held = select(lanes.c.owner).where(HELD, lanes.c.job_number.is_not(None), lanes.c.expires_at > now)
+        busy = {row.owner for row in self._rows(held.distinct())}
+        here = {row.name for row in self._rows(select(workers.c.name).where(workers.c.expires_at > now))}
+        return WorkerCounts(busy=len(busy), idle=len(here - busy))
 
     def table(self, table: TableId) -> TableDocument | None:
         rows = self._rows(visible(*_DOCUMENTS).where(cache_rows.c.table_name == str(table)))

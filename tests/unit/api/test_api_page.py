@@ -15,7 +15,7 @@ from contract.records import NOON, run, totals
 from icepack.api.table_list import Sort
 from icepack.domain.access import Role, Scope
 from icepack.domain.job import Claim, JobOutcome, JobProgress, JobState, PhaseMark
-from icepack.domain.queue_ports import CachedTable
+from icepack.domain.queue_ports import AuditEvent, CachedTable
 from icepack.domain.status import Ref, SnapshotEntry, SnapshotStatus
 from icepack.domain.table import TableId
 from icepack.domain.trace import Phase, Span, TraceContext
@@ -417,3 +417,16 @@ class TestJob:
     def test_the_plan_of_an_unknown_table_is_a_problem(self, service: Service) -> None:
         job_id = service.submit(TableId("lake", ("sales",), "dropped"))
         assert service.get(f"/jobs/{job_id}/plan").status_code == 404
+
+
+class TestAudit:
+    def test_the_page_of_an_admin_of_some_tables_is_full_too(self, guarded: Service) -> None:
+        for number in range(40):
+            table = ORDERS if number % 10 == 0 else LOG
+            event = AuditEvent(at=NOON, actor="ann", action="api.x", details={"table": str(table)})
+            guarded.stores.audit.record(event)
+        mine = guarded.key(Role.ADMIN, SALES)
+        page = guarded.get("/audit", params={"limit": 3}, headers=mine).json()
+        rest = guarded.get("/audit", params={"limit": 3, "before": page["next_before"]}, headers=mine).json()
+        assert (len(page["entries"]), len(rest["entries"]), rest["next_before"]) == (3, 1, None)
+        assert {entry["details"]["table"] for entry in page["entries"]} == {str(ORDERS)}
