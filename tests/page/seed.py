@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, bindparam
 
 from icepack.domain.actions import Action, ActionKind, Compact, ExpireSnapshots, RemoveOrphanFiles, RewriteManifests
-from icepack.domain.job import Claim, Job, JobOutcome, JobProgress, JobRequest, JobState
+from icepack.domain.job import Claim, Job, JobOutcome, JobProgress, JobRequest, JobState, PhaseMark
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.queue_ports import AuditEvent
 from icepack.domain.recommendation import ExpectedEffect
@@ -32,7 +32,7 @@ SECOND = timedelta(seconds=1)
 MARKUP = "<img src=x onerror=alert(1)>"
 ODD = TableId("lake", ("web",), MARKUP)
 UNREACHABLE = (
-    "part-00007-7f2e.parquet of lake.shop.orders could not be read: the storage did not answer within 30 s. "
+    "part-00007-7f2e.parquet of lake.web.page_views could not be read: the storage did not answer within 30 s. "
     "Check that the worker reaches the storage, then try again."
 )
 NIGHTLY = ("web.page_views", "iot.sensor_readings", "app.sessions", "shop.orders", "crm.customers")
@@ -89,7 +89,7 @@ class Seed:
 
     def _tonight(self) -> tuple[Job, Job]:
         at = self._now - timedelta(hours=2, minutes=40)
-        failed = self._fail("lake.shop.orders", Compact(), at, UNREACHABLE, attempts=3)
+        failed = self._fail("lake.web.page_views", Compact(), at, UNREACHABLE, attempts=3)
         odd = self._fail(str(ODD), RewriteManifests(), at + timedelta(minutes=12), f"No such thing: {MARKUP}", attempts=1)
         self._at(at + timedelta(minutes=20))
         gone = self._submit("lake.crm.customers", RemoveOrphanFiles(), requester=MARKUP)
@@ -100,15 +100,22 @@ class Seed:
         self._at(self._now - timedelta(minutes=3))
         running = self._submit("lake.iot.sensor_readings", Compact(), estimated_seconds=480)
         claim = self._claim()
+        start = self._now - timedelta(minutes=3)
         done = JobProgress(
-            partitions_completed=5, partitions_total=12, files_processed=148, bytes_read=931 * MIB, bytes_written=842 * MIB
+            partitions_completed=5,
+            partitions_total=12,
+            files_processed=148,
+            bytes_read=931 * MIB,
+            bytes_written=842 * MIB,
+            working_on=self._paths("lake.iot.sensor_readings")[-3:-1],
+            phases=(PhaseMark(phase=Phase.PLANNING, started_at=start), PhaseMark(phase=Phase.EXECUTION, started_at=start + 16 * SECOND)),
         )
         self._jobs.progress(claim, done)
         self._at(self._now - timedelta(seconds=20))
         self._submit("lake.app.sessions", ExpireSnapshots(), estimated_seconds=25)
         self._claim()
         self._at(self._now - timedelta(seconds=8))
-        queued = self._submit("lake.web.page_views", Compact(), estimated_seconds=310)
+        queued = self._submit("lake.app.sessions", Compact(), estimated_seconds=310)
         self._submit("lake.crm.customers", Compact(), not_before=self._now + timedelta(hours=4), requester="scheduler")
         return running, queued
 
@@ -145,6 +152,11 @@ class Seed:
         self._jobs.finish(claim, JobOutcome(state=JobState.FAILED, message=message, details=to_json(record)))
         self._stores.history.save(record)
         return job
+
+    def _paths(self, name: str) -> tuple[str, ...]:
+        cached = self._stores.cache.get(TableId.parse(name))
+        assert cached is not None
+        return tuple(partition.key.path for partition in cached.status.partitions)
 
     def _audit(self) -> None:
         for minutes, actor, action, subject, outcome, details in _AUDIT:
