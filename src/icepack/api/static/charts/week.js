@@ -12,14 +12,17 @@ export function week(data, width) {
   const row = Math.min(Math.max(slot, 20), 30);
   const height = HEAD + data.days.length * row;
   const most = Math.max(...data.days.flatMap((day) => day.hours.map((hour) => hour.value)), 1);
+  const place = (hour, day) => ({ x: left + hour * slot, y: HEAD + day * row, width: slot - GAP, height: row - GAP, rx: 3 });
+  const cells = data.days.flatMap((day, at) => day.hours.map((hour, number) => isFree(hour) && drawHour(hour, place(number, at), most, data))).filter(Boolean);
   const svg = s(
     "svg",
-    { class: "week", viewBox: `0 0 ${width} ${height}`, height, role: "listbox", "aria-label": data.label },
+    { class: "week", viewBox: `0 0 ${width} ${height}`, height, role: "group", "aria-label": data.label },
     hatch(),
     hourNames(left, slot),
-    data.days.map((day, at) => drawDay(day, { top: HEAD + at * row, row, left, slot, most, data })),
+    data.days.map((day, at) => s("text", { class: "lane", "aria-hidden": true, x: 0, y: HEAD + (at + 0.5) * row + 4 }, left < 60 ? day.short : day.name)),
+    data.days.map((day, at) => day.hours.map((hour, number) => drawGround(hour, place(number, at)))),
+    cells.length > 0 && s("g", { role: "listbox", "aria-label": "Hours" }, cells),
   );
-  const cells = [...svg.querySelectorAll("[role=option]")];
   (cells.find((cell) => cell.dataset.key === data.picked) ?? cells[0])?.setAttribute("tabindex", "0");
   svg.addEventListener("keydown", (event) => walk(event, cells));
   return svg;
@@ -33,35 +36,28 @@ const hourNames = (left, slot) =>
     .filter((hour) => hour % (slot < 22 ? 6 : 3) === 0)
     .map((hour) => s("text", { class: "tick", "aria-hidden": true, x: left + (hour + 0.5) * slot, y: 11 }, String(hour).padStart(2, "0")));
 
-function drawDay(day, { top, row, left, slot, most, data }) {
-  return [
-    s("text", { class: "lane", x: 0, y: top + row / 2 + 4 }, left < 60 ? day.short : day.name),
-    day.hours.map((hour, at) => drawHour(hour, { x: left + at * slot, y: top, width: slot - GAP, height: row - GAP, most, data })),
-  ];
+const isFree = (hour) => !hour.isPast && (!hour.isShut || hour.value > 0);
+
+function drawGround(hour, place) {
+  if (hour.isPast) return null;
+  return [s("rect", { class: "hour-base", ...place }), hour.isShut && s("rect", { class: "hour-shut", fill: "url(#shut)", ...place, ...tipped(hour.tip) })];
 }
 
-function drawHour(hour, { x, y, width, height, most, data }) {
-  const place = { x, y, width, height, rx: 3 };
-  const base = s("rect", { class: "hour-base", ...place });
-  if (hour.isPast) return s("rect", { class: "hour-past", ...place });
-  if (hour.isShut && !hour.value) return [base, s("rect", { class: "hour-shut", fill: "url(#shut)", ...place, ...tipped(hour.tip) })];
+function drawHour(hour, place, most, data) {
   const pick = () => data.pick?.(hour.key);
-  return [
-    base,
-    s("rect", {
-      class: "hour",
-      "data-key": hour.key,
-      "fill-opacity": hour.value ? 0.25 + 0.75 * Math.sqrt(hour.value / most) : 0,
-      role: "option",
-      tabindex: "-1",
-      "aria-selected": String(hour.key === data.picked),
-      "aria-label": hour.tip.join(", "),
-      onclick: pick,
-      onkeydown: (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), pick()),
-      ...place,
-      ...tipped(hour.tip),
-    }),
-  ];
+  return s("rect", {
+    class: "hour",
+    "data-key": hour.key,
+    "fill-opacity": hour.value ? 0.18 + 0.82 * (hour.value / most) : 0,
+    role: "option",
+    tabindex: "-1",
+    "aria-selected": String(hour.key === data.picked),
+    "aria-label": hour.tip.join(", "),
+    onclick: pick,
+    onkeydown: (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), pick()),
+    ...place,
+    ...tipped(hour.tip),
+  });
 }
 
 function walk(event, cells) {
