@@ -9,17 +9,17 @@ const PAGE = 50;
 const FILTERS = ["actor", "action", "subject", "within"];
 const SPANS = [["", "Any time"], ["1", "Last 24 hours"], ["7", "Last 7 days"], ["30", "Last 30 days"]];
 const ACTIONS = {
-  "jobs.submit": "asked for a job",
-  "jobs.cancel": "cancelled a job",
-  "jobs.retry": "asked for a job once more",
-  "maintain.submit": "asked for all that is recommended",
-  "policies.put": "set policies",
-  "schedules.put": "set schedules",
-  "keys.create": "made a key",
-  "keys.revoke": "revoked a key",
-  "session.open": "signed in",
-  "session.end": "signed out",
-  "settings.check": "started the checks",
+  "jobs.submit": ["asked for a job", "ask for a job"],
+  "jobs.cancel": ["cancelled a job", "cancel a job"],
+  "jobs.retry": ["asked for a job once more", "ask for a job once more"],
+  "maintain.submit": ["asked for all that is recommended", "ask for all that is recommended"],
+  "policies.put": ["set policies", "set policies"],
+  "schedules.put": ["set schedules", "set schedules"],
+  "keys.create": ["made a key", "make a key"],
+  "keys.revoke": ["revoked a key", "revoke a key"],
+  "session.open": ["signed in", "sign in"],
+  "session.end": ["signed out", "sign out"],
+  "settings.check": ["started the checks", "start the checks"],
 };
 const DAY = 86400e3;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/;
@@ -81,9 +81,9 @@ export default () => ({
   get entries() {
     return this.found.map((entry) => ({
       ...entry,
-      what: ACTIONS[clean(entry.action)] ?? words.setting(clean(entry.action).replaceAll(".", " ")).toLowerCase(),
+      what: doing(entry),
       href: hrefOf(entry),
-      isDenied: entry.outcome === "denied" || entry.outcome.startsWith("denied"),
+      isDenied: isDenied(entry),
       who: entry.actor || "nobody",
       result: UUID.test(entry.outcome) ? "a new job" : entry.outcome,
       details: Object.keys(entry.details).length ? JSON.stringify(entry.details, null, 2) : "",
@@ -95,7 +95,7 @@ export default () => ({
   },
 
   kindName(kind) {
-    return words.setting(ACTIONS[kind]);
+    return words.setting(ACTIONS[kind][0]);
   },
 
   set(name, value) {
@@ -106,6 +106,13 @@ export default () => ({
     setQuery(Object.fromEntries(FILTERS.map((name) => [name, ""])));
   },
 });
+
+const isDenied = ({ outcome }) => outcome.startsWith("denied");
+
+function doing(entry) {
+  const [past, infinitive] = ACTIONS[clean(entry.action)] ?? Array(2).fill(clean(entry.action).replaceAll(/[._]/g, " "));
+  return isDenied(entry) ? `was not allowed to ${infinitive}` : past;
+}
 
 /* To the job or table that it is about, where there is one. */
 function hrefOf({ action, subject, details }) {

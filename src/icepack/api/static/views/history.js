@@ -58,7 +58,7 @@ export default () => ({
   get lead() {
     const { runs, files_removed: files, bytes_deleted: freed, realised_dollars: dollars } = this.found.total;
     const gains = [files > 0 && `left ${format.plural(files, "file")} fewer to open`, freed > 0 && `freed ${format.bytes(freed)}`].filter(Boolean);
-    return `${format.plural(runs, "run")} in ${this.spanName} ${gains.length ? `${words.joined(gains)}, and ` : ""}cost about ${format.money(dollars)}.`;
+    return `${format.plural(runs, "run")} in ${this.spanName} ${gains.length ? `${gains.join(" and ")}, and ` : ""}cost about ${format.money(dollars)}.`;
   },
 
   get spanName() {
