@@ -18,6 +18,7 @@ from icepack.domain.access_ports import (
     CostSum,
     Document,
     JobDocuments,
+    JobText,
     RunDocuments,
     RunningJob,
     TableDocument,
@@ -34,6 +35,7 @@ from icepack.store.days import day_of
 from icepack.store.faults import plain_faults
 from icepack.store.globs import within
 from icepack.store.job_rows import conditions, to_event
+from icepack.store.job_texts import JobTexts
 from icepack.store.schema import (
     DUE,
     EFFECT_COLUMNS,
@@ -68,6 +70,7 @@ class SqlBoard(Board):
     def __init__(self, engine: Engine, clock: DatabaseClock | None = None) -> None:
         self._engine = engine
         self._clock = clock or DatabaseClock()
+        self._texts = JobTexts(engine)
 
     def jobs(
         self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
@@ -77,6 +80,13 @@ class SqlBoard(Board):
         rows = self._rows(statement.limit(limit + 1))
         found = tuple(job_document(row) for row in rows[:limit])
         return JobDocuments(jobs=found, next_before=found[-1]["number"] if len(rows) > limit else None)
+
+    def job_texts(
+        self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
+    ) -> tuple[list[JobText], int | None]:
+        with plain_faults(self._engine.url):
+            found = self._texts.page(wanted, scopes, limit + 1, before)
+        return found[:limit], found[limit - 1].number if len(found) > limit else None
 
     def job_counts(self, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]:
         mine = within(jobs, scopes, self._engine.dialect)
