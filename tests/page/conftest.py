@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -23,9 +24,11 @@ PHONE = {"width": 390, "height": 844}
 
 @pytest.fixture(scope="session")
 def made_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built once for all tests of the page; nobody writes to it."""
-    folder = tmp_path_factory.mktemp("page-lake")
-    subprocess.run([sys.executable, MAKE_LAKE, folder], check=True)
+    """Built once for all tests of the page; with ICEPACK_PAGE_LAKE=FOLDER it is kept there for the next run."""
+    kept = os.environ.get("ICEPACK_PAGE_LAKE")
+    folder = Path(kept) if kept else tmp_path_factory.mktemp("page-lake")
+    if not (folder / "settings.yaml").exists():
+        subprocess.run([sys.executable, MAKE_LAKE, folder], check=True)
     return folder
 
 
@@ -39,8 +42,7 @@ def settings(made_lake: Path) -> dict[str, Any]:
 def lake_copy(
     made_lake: Path, settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[], tuple[Path, dict[str, Any]]]:
-    """The same lake and state once more, for tests that change them. Tables name their files by absolute paths,
-    so that only the state is another one; such tests are to leave each other's tables alone."""
+    """The same lake with a state of its own: jobs that one test asks for are not another's."""
 
     def copy() -> tuple[Path, dict[str, Any]]:
         folder = tmp_path_factory.mktemp("page-state")

@@ -1,7 +1,9 @@
 /* The address says what is shown: #/tables?issue=small_files. A changed query alone changes no screen. */
 import { screens } from "../screens.js";
-import { ownMarkup } from "./dom.js";
+import { h, ownMarkup } from "./dom.js";
+import { remedy } from "./words.js";
 
+const ARRIVAL_MS = 5000;
 let alpine = null;
 let route = null;
 let shown = "";
@@ -85,12 +87,22 @@ async function render(state, text) {
   if (wanted === shown) return;
   const isFirst = shown === "";
   shown = wanted;
-  const [module, content] = await Promise.all([import(`../views/${name}.js`), fetchMarkup(name)]);
+  const content = await open(name);
   if (wanted !== shown) return;
-  alpine.data(name, module.default);
-  document.getElementById("outlet").replaceChildren(content.cloneNode(true));
+  document.getElementById("outlet").replaceChildren(content);
   document.title = `${titleOf(name)} · icepack`;
   if (!isFirst) arrive();
+}
+
+async function open(name) {
+  try {
+    const [module, content] = await Promise.all([import(`../views/${name}.js`), fetchMarkup(name)]);
+    alpine.data(name, module.default);
+    return content.cloneNode(true);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    return unreachable();
+  }
 }
 
 async function fetchMarkup(name) {
@@ -101,16 +113,30 @@ async function fetchMarkup(name) {
   return markup.get(name);
 }
 
+/* A browser does not ask again for a module that it could not get, so the whole page has to. */
+function unreachable() {
+  const again = h("button", { type: "button", onclick: () => location.reload() }, "Try again");
+  return h("section", { class: "state is-error", role: "alert" }, h("h1", {}, "The service does not answer."), h("p", {}, remedy("unreachable")), again);
+}
+
 function titleOf(name) {
   if (name === "signin") return "Sign in";
   if (route.params.table) return route.params.table;
   return screens.find((screen) => screen.name === name)?.title ?? "Nothing here";
 }
 
-/* Who listens to the page hears the new screen's name. */
+/* Who listens to the page hears the new screen's name, as soon as it is there; unless they have moved on by then. */
 function arrive() {
   scrollTo(0, 0);
-  const heading = document.querySelector("#outlet h1") ?? document.getElementById("main");
-  heading.setAttribute("tabindex", "-1");
-  heading.focus({ preventScroll: true });
+  const main = document.getElementById("main");
+  main.focus({ preventScroll: true });
+  const until = Date.now() + ARRIVAL_MS;
+  const look = () => {
+    if (document.activeElement !== main && document.activeElement !== document.body) return;
+    const heading = [...document.querySelectorAll("#outlet h1")].find((one) => one.checkVisibility() && one.textContent);
+    heading?.setAttribute("tabindex", "-1");
+    if (heading) heading.focus({ preventScroll: true });
+    else if (Date.now() < until) setTimeout(look, 50);
+  };
+  setTimeout(look);
 }

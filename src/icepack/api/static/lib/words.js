@@ -56,9 +56,9 @@ const REMEDIES = {
   "job-state": "Reload to see what became of it.",
   "version-conflict": "Reload, look at what was changed, and change it again.",
   "cost-limit": "Raise the limit, or narrow the partitions.",
-  unavailable: "Look at the service's log, or run `icepack doctor`.",
-  "catalog-unavailable": "Run `icepack doctor`: it says which catalog, and why.",
+  unavailable: "Look at the service's log, or run icepack doctor.",
+  "catalog-unavailable": "Run icepack doctor: it says which catalog, and why.",
   "internal-error": "Look at the service's log.",
-  unreachable: "Is `icepack up` still running? The page tries again by itself.",
+  unreachable: "Is icepack up still running, and does the network reach it?",
 };
 export const remedy = (slug) => REMEDIES[slug] ?? "";

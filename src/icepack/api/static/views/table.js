@@ -12,7 +12,7 @@ import { runParts } from "./table/run.js";
 import { join } from "../lib/join.js";
 
 const MOST_PARTITIONS = 1500;
-const PAGE = 500;
+const PAGE = 1500;
 
 const main = () => ({
   ...loading(),
@@ -95,9 +95,11 @@ const main = () => ({
   get lead() {
     const { data } = this.found.status;
     const size = `${format.plural(data.count, "file")}, ${format.bytes(data.bytes)}, ${format.plural(data.records, "row")}.`;
-    const [worst] = this.found.health.issues;
-    if (!worst) return `${size} It is as it should be.`;
-    return `${size} ${this.actions.length ? `Recommended: ${words.joined(this.actions.map((one) => one.name.toLowerCase()))}.` : "Nothing that icepack does would help."}`;
+    if (!this.issues.length) return `${size} It is as it should be.`;
+    if (!this.actions.length) return `${size} Nothing that icepack does would help.`;
+    const cure = words.joined(this.actions.map((one) => one.name.toLowerCase()));
+    const { expected_score: expected } = this.found;
+    return `${size} Recommended: ${cure}${expected > this.score ? `, which should bring it from ${this.score} to ${expected}` : ""}.`;
   },
 });
 

@@ -4,6 +4,8 @@ import { link } from "../../lib/router.js";
 import * as words from "../../lib/words.js";
 
 const PLAN_ROWS = 12;
+/* What is planned is never shown as what is left alone. */
+const LEAST_URGENT = 0.13;
 const sizeName = (size) => (size === null ? "∞" : format.bytes(size).replace(".0", ""));
 
 export const pictureParts = () => ({
@@ -42,28 +44,22 @@ export const pictureParts = () => ({
     };
   },
 
-  /* The partitions that a compaction would touch now; null while the plan is not there yet. */
-  get chosen() {
-    return this.plan && new Set(this.plan.compaction.groups.map((group) => JSON.stringify(group.partition)));
-  },
-
   get partitionWords() {
-    if (!this.partitionTotal || !this.chosen) return this.partitionTotal ? "" : "None";
+    if (!this.partitionTotal) return "None";
     const shown = this.partitions.length < this.partitionTotal ? `; the ${format.count(this.partitions.length)} most urgent are shown` : "";
-    const many = this.chosen.size;
+    const many = this.partitions.filter((one) => one.planned).length;
     return `${many ? format.count(many) : "None"} of ${format.count(this.partitionTotal)} ${many === 1 ? "wants" : "want"} care${shown}`;
   },
 
   get heatChart() {
-    const { chosen } = this;
-    if (!chosen) return null;
-    const cells = this.partitions.map(({ partition, score }) => ({
-      key: keyOf(partition),
-      name: nameOf(partition),
-      value: chosen.has(keyOf(partition)) ? Math.max(score, 0.13) : 0,
+    if (!this.partitions.length) return null;
+    const cells = this.partitions.map((one) => ({
+      key: keyOf(one.partition),
+      name: nameOf(one.partition),
+      value: one.planned ? Math.max(one.score, LEAST_URGENT) : 0,
       tip: [
-        chosen.has(keyOf(partition)) ? `urgency ${Math.round(score * 100)} of 100` : "leave it",
-        `${format.plural(partition.data_files, "file")}, ${format.bytes(partition.bytes)}`,
+        one.planned ? `urgency ${Math.round(one.score * 100)} of 100` : "leave it",
+        `${format.plural(one.partition.data_files, "file")}, ${format.bytes(one.partition.bytes)}`,
       ],
     }));
     cells.sort((one, other) => one.name.localeCompare(other.name, undefined, { numeric: true }));
@@ -79,12 +75,12 @@ export const pictureParts = () => ({
 
   get picked() {
     const found = this.partitions.find(({ partition }) => keyOf(partition) === this.pickedKey);
-    if (!found || !this.plan) return null;
-    const isChosen = this.chosen.has(this.pickedKey);
+    if (!found) return null;
+    const urgency = found.planned ? ` Its urgency is ${Math.round(found.score * 100)} of 100.` : "";
     return {
       name: nameOf(found.partition),
       words: factsOf(found.partition),
-      verdict: isChosen ? `It is in the plan, with an urgency of ${Math.round(found.score * 100)} of 100.` : whyNot(found.partition, this.plan.compaction),
+      verdict: `${found.planned ? "The next compaction takes it: " : "The next compaction leaves it: "}${lowered(found.reason)}${urgency}`,
       filter: filterOf(found.partition),
     };
   },
@@ -126,7 +122,7 @@ export const pictureParts = () => ({
   },
 
   get snapshotChart() {
-    return this.snapshots?.entries.length ? timelineOf(this.snapshots, new Set(this.jobIds)) : null;
+    return this.snapshots?.entries.length ? timelineOf(this.snapshots) : null;
   },
 
   get scoreTrend() {
@@ -172,14 +168,7 @@ function factsOf(partition) {
   return `${parts.join(", ")}.${last}${compacted}`;
 }
 
-/* Why not this one. */
-function whyNot(partition, { skipped_open: open, strategy }) {
-  const deletes = partition.position_delete_files + partition.equality_delete_files + partition.deletion_vectors;
-  if (open.some((key) => JSON.stringify(key) === keyOf(partition))) return "It is left alone for now, because it is still being written.";
-  if (strategy === "delete_files") return deletes ? "It is left alone: too few of its rows are deleted to be worth a rewrite." : "It is left alone: it carries no deletes.";
-  if (!partition.small_files) return "It is left alone: its files are near the target already.";
-  return `It is left alone: ${format.plural(partition.small_files, "small file")} would not gain enough to be worth a rewrite.`;
-}
+const lowered = (text) => text.charAt(0).toLowerCase() + text.slice(1);
 
 /* Only what an identity of a column says can be asked for by its value. */
 function filterOf(partition) {
@@ -190,40 +179,42 @@ function filterOf(partition) {
 
 const literal = (value) => (typeof value === "number" ? String(value) : `'${String(value).replaceAll("'", "''")}'`);
 
-/* Each branch has the snapshots that lead to its head; what a shorter lane shares with main stays on main. */
-function timelineOf({ entries, refs }, jobs) {
-  const markOf = (entry) => mark(entry, jobs);
-  const byId = new Map(entries.map((entry) => [entry.snapshot_id, entry]));
-  const branches = refs.filter((ref) => ref.kind === "branch").sort((one, other) => (other.name === "main") - (one.name === "main"));
+/* Each branch has the snapshots that lead to its head; what it shares with an earlier lane stays there. */
+function timelineOf({ entries, refs }) {
+  const kinds = new Map(refs.map((ref) => [ref.name, ref.kind]));
+  const byId = new Map(entries.map((entry) => [entry.id, entry]));
+  const heads = entries.flatMap((entry) => entry.refs.filter((name) => kinds.get(name) === "branch").map((name) => [name, entry]));
+  heads.sort(([one], [other]) => (other === "main") - (one === "main"));
   const taken = new Set();
-  const lanes = branches.map((branch) => {
-    const own = [];
-    for (let at = byId.get(branch.snapshot_id); at && !taken.has(at.snapshot_id); at = byId.get(at.parent_id)) {
-      taken.add(at.snapshot_id);
-      own.push(at);
-    }
-    return { name: branch.name, snapshots: own.reverse().map(markOf) };
-  });
-  const loose = entries.filter((entry) => !taken.has(entry.snapshot_id));
-  if (loose.length) lanes.push({ name: "no branch", snapshots: loose.map(markOf) });
-  const tags = refs.filter((ref) => ref.kind === "tag" && byId.has(ref.snapshot_id)).map((ref) => {
-    const at = byId.get(ref.snapshot_id).committed_at;
-    return { name: ref.name, at, tip: [`Tag ${ref.name}`, format.moment(at)] };
-  });
+  const lanes = heads.map(([name, head]) => ({ name, snapshots: lineage(head, byId, taken).map(mark) }));
+  const loose = entries.filter((entry) => !taken.has(entry.id));
+  if (loose.length) lanes.push({ name: "no branch", snapshots: loose.map(mark) });
+  const tags = entries.flatMap((entry) => entry.refs.filter((name) => kinds.get(name) === "tag").map((name) => flag(name, entry)));
   const ours = entries.filter((entry) => entry.job_id).length;
-  const label = `${format.plural(entries.length, "snapshot")} on ${format.plural(lanes.length, "lane")}, ${format.count(ours)} by icepack, ${format.plural(tags.length, "tag")}`;
+  const label = `${format.plural(entries.length, "snapshot")}, ${format.count(ours)} by icepack, ${format.plural(tags.length, "tag")}`;
   return { label, lanes: lanes.filter((lane) => lane.snapshots.length), tags };
 }
 
-function mark(entry, jobs) {
-  const who = entry.job_id ? "icepack" : "a writer";
+function lineage(head, byId, taken) {
+  const found = [];
+  for (let at = head; at && !taken.has(at.id); at = byId.get(at.parent)) {
+    taken.add(at.id);
+    found.push(at);
+  }
+  return found.reverse();
+}
+
+const flag = (name, { committed_at: at }) => ({ name, at, tip: [`Tag ${name}`, format.moment(at)] });
+
+function mark(entry) {
+  const who = entry.job_id ? `icepack${entry.action ? ` (${words.action(entry.action).toLowerCase()})` : ""}` : "a writer";
   return {
-    id: entry.snapshot_id,
+    id: entry.id,
     at: entry.committed_at,
     operation: entry.operation,
     ours: Boolean(entry.job_id),
-    tip: [`${entry.operation} by ${who}`, `${format.moment(entry.committed_at)} · ${format.utc(entry.committed_at)}`, `snapshot ${entry.snapshot_id}`],
-    href: jobs.has(entry.job_id) ? link(`jobs/${entry.job_id}`) : "",
+    tip: [`${entry.operation} by ${who}`, `${format.moment(entry.committed_at)} · ${format.utc(entry.committed_at)}`, `snapshot ${entry.id}`],
+    href: entry.has_job ? link(`jobs/${entry.job_id}`) : "",
   };
 }
 

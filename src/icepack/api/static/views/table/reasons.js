@@ -4,22 +4,16 @@ import * as words from "../../lib/words.js";
 
 export const reasonParts = () => ({
   get issues() {
-    return this.found.health.issues.map((issue) => ({
-      ...issue,
-      name: words.issue(issue.code),
-      means: words.issueMeans(issue.code),
-      lost: issue.penalty < 10 ? Math.round(issue.penalty * 10) / 10 : Math.round(issue.penalty),
+    return this.found.reasons.map((reason) => ({
+      ...reason,
+      name: words.issue(reason.code),
+      lost: rounded(reason.points),
+      cure: reason.cured_by ? `${words.action(reason.cured_by)} wins them back.` : "",
     }));
   },
 
   get actions() {
-    return (this.found.recommendation?.actions ?? []).map((advised) => ({
-      kind: advised.action.kind,
-      name: words.action(advised.action.kind),
-      reason: advised.reason,
-      cost: advised.cost,
-      facts: factsOf(advised),
-    }));
+    return this.found.gains.map((gain) => ({ ...gain, kind: gain.action, name: words.action(gain.action), facts: factsOf(gain) }));
   },
 
   get skipped() {
@@ -75,9 +69,12 @@ const EFFECTS = [
   ["bytes_rewritten", "Data rewritten", format.bytes],
 ];
 
-function factsOf({ effect, cost, conflict_probability: conflict }) {
+const rounded = (points) => (points < 10 ? Math.round(points * 10) / 10 : Math.round(points));
+
+function factsOf({ points, effect, cost, conflict_probability: conflict }) {
   const gains = EFFECTS.filter(([name]) => effect[name]).map(([name, title, written]) => ({ name: title, text: written(effect[name]) }));
   return [
+    ...(points ? [{ name: "Points won back", text: `+${rounded(points)}` }] : []),
     ...gains,
     { name: "Takes about", text: format.duration(cost.duration_seconds) },
     { name: "Costs about", text: format.money(cost.dollars) },
