@@ -20,6 +20,7 @@ const ACTIONS = {
   "session.open": ["signed in", "sign in"],
   "session.end": ["signed out", "sign out"],
   "settings.check": ["started the checks", "start the checks"],
+  denied: ["was not let in", "was not let in"],
 };
 const DAY = 86400e3;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/;
@@ -31,7 +32,7 @@ export default () => ({
   next: null,
   busy: false,
   spans: SPANS.map(([value, name]) => ({ value, name })),
-  kinds: Object.keys(ACTIONS),
+  kinds: Object.keys(ACTIONS).map((kind) => `api.${kind}`),
 
   init() {
     this.refresh();
@@ -95,7 +96,7 @@ export default () => ({
   },
 
   kindName(kind) {
-    return words.setting(ACTIONS[kind][0]);
+    return words.setting(ACTIONS[clean(kind)][0]);
   },
 
   set(name, value) {
@@ -107,10 +108,11 @@ export default () => ({
   },
 });
 
-const isDenied = ({ outcome }) => outcome.startsWith("denied");
+const isDenied = ({ action, outcome }) => clean(action) === "denied" || outcome.startsWith("denied");
 
 function doing(entry) {
   const [past, infinitive] = ACTIONS[clean(entry.action)] ?? Array(2).fill(clean(entry.action).replaceAll(/[._]/g, " "));
+  if (clean(entry.action) === "denied") return past;
   return isDenied(entry) ? `was not allowed to ${infinitive}` : past;
 }
 

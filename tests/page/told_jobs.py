@@ -181,15 +181,15 @@ class Seed:
 
 
 _AUDIT: tuple[tuple[int, str, str, str, str, dict[str, object]], ...] = (
-    (4000, "key:ann", "keys.create", "ci", "operator on lake.shop*", {"key_id": "0123456789abcdef"}),
+    (4000, "key:ann", "api.keys.create", "ci", "operator on lake.shop*", {"key_id": "0123456789abcdef"}),
     (
-        2900, "key:ann", "policies.put", "policies", "version 1",
+        2900, "key:ann", "api.policies.put", "policies", "version 1",
         {"before": [], "after": [{"match": "shop.*", "target_file_size": "256MB"}]},
     ),
-    (700, "key:ci", "jobs.submit", "lake.shop.orders", "created", {"table": "lake.shop.orders", "action": "compact"}),
-    (171, "key:guest", "jobs.cancel", "lake.web.page_views", "denied", {"table": "lake.web.page_views"}),
-    (140, "key:ann", "jobs.cancel", "lake.crm.customers", "cancelled", {"table": "lake.crm.customers"}),
-    (20, f"key:{MARKUP}", "session.open", MARKUP, "opened", {}),
+    (700, "key:ci", "api.jobs.submit", "lake.shop.orders", "created", {"table": "lake.shop.orders", "action": "compact"}),
+    (171, "key:guest", "api.denied", "lake.web.page_views", "needs operator", {"table": "lake.web.page_views"}),
+    (140, "key:ann", "api.jobs.cancel", "lake.crm.customers", "cancelled", {"table": "lake.crm.customers"}),
+    (20, f"key:{MARKUP}", "api.session.open", MARKUP, "opened", {}),
 )  # fmt: skip
 
 
@@ -259,7 +259,7 @@ def _totals(files: int, volume: int, score: int) -> Totals:
     )  # fmt: skip
 
 
-def seed(url: str) -> Seeded:
+def tell_jobs(url: str) -> Seeded:
     stores = open_stores(url)
     try:
         return Seed(stores).write()
