@@ -62,6 +62,7 @@ function poll() {
   self.state = "polling";
   seen = null;
   timer ??= setInterval(look, POLL_MS);
+  look();
 }
 
 async function look() {
@@ -70,7 +71,8 @@ async function look() {
     const now = new Map(jobs.map((job) => [job.id, JSON.stringify([job.state, job.progress])]));
     const before = seen;
     seen = now;
-    if (before) jobs.filter((job) => before.get(job.id) !== now.get(job.id)).forEach((job) => spread("job", job));
+    // What changed before the first look is not known, so that one tells of all.
+    jobs.filter((job) => !before || before.get(job.id) !== now.get(job.id)).forEach((job) => spread("job", job));
   } catch (problem) {
     if (problem.status === 401) close();
   }
