@@ -20,6 +20,7 @@ from icepack.api.fleet_shapes import (
     CostView,
     HistogramView,
     HistoryView,
+    JobPlan,
     LocksView,
     OverviewView,
     PartitionPage,
@@ -136,6 +137,9 @@ class Client:
 
     def job_events(self, job_id: UUID | str) -> JobEvents:
         return self._ask(JobEvents, "GET", f"/jobs/{job_id}/events")
+
+    def job_plan(self, job_id: UUID | str) -> JobPlan:
+        return self._ask(JobPlan, "GET", f"/jobs/{job_id}/plan")
 
     def cancel(self, job_id: UUID | str) -> JobView:
         return self._ask(JobView, "POST", f"/jobs/{job_id}/cancel")

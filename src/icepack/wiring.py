@@ -198,7 +198,9 @@ class App:
             discovery=self.discovery,
             inspector=self.inspector,
             history=self.history,
-            runner=LockingRunner(self.run_tools, lambda: self.locks, owner=cli_owner(), lease=lease),
+            runner=LockingRunner(
+                self.run_tools, lambda: self.locks, owner=cli_owner(), lease=lease, tracer=self.tracer
+            ),
             policies=self.policies,
             model=cost_model(self.loaded.config),
         )
@@ -217,6 +219,7 @@ class App:
             runner=MaintenanceRunner(self.run_tools),
             history=self.history,
             reaper=self.reaper,
+            attendance=self.stores.attendance,
             terms=work_terms(self.loaded.config),
             tracer=self.tracer,
             prepare=Pricing(lambda table, action: self.service.plan(table, action).compaction.cost),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from datetime import timedelta
 
 import pytest
 from sqlalchemy import Engine
 
+from icepack.api.answers import encoded
 from icepack.domain.access import EVERYTHING, Scope
-from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobState, Submitted
+from icepack.domain.actions import ActionKind
+from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobProgress, JobState, Submitted
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.queue_ports import StatusPoint
 from icepack.domain.recommendation import ExpectedEffect
@@ -21,7 +24,7 @@ from icepack.store.board import SqlBoard
 from icepack.store.history import SqlHistoryStore
 
 from .observed import cached
-from .queueing import DONE, LEASE, Queue, request
+from .queueing import DAWN, DONE, LEASE, Queue, request
 from .records import NOON, ODD, ORDERS, run, totals
 
 NOWHERE = ()
@@ -55,6 +58,53 @@ class TestJobs:
         plain = {name: str(value) if name in ("id",) else value for name, value in listed.items()}
         plain["submitted_at"] = expected["submitted_at"]
         assert plain == {**expected, "table_name": str(ODD)}
+
+    @pytest.mark.parametrize("number", [0, 1])
+    def test_as_json_it_is_the_same(self, queue: Queue, board: SqlBoard, number: int) -> None:
+        queue.submit(ODD, priority=3, requester='an "n" ü \u2028', estimated_seconds=2.5, idempotency_key="k")
+        claim = queue.claim()
+        queue.jobs.progress(claim, JobProgress(files_processed=3, working_on=("día=1",)))
+        queue.submit(ORDERS)
+        documents, (texts, more) = board.jobs(JobFilter()).jobs, board.job_texts(JobFilter())
+        document, text = documents[number], texts[number]
+        assert more is None
+        read = json.loads(f"{{{text.text}}}")
+        assert read == json.loads(encoded(document))
+        assert (text.job_id, text.number, text.state) == (read["id"], read["number"], read["state"])
+        assert json.loads(text.progress) == read["progress"]
+
+    @pytest.mark.parametrize(
+        "wanted",
+        [
+            JobFilter(),
+            JobFilter(states=frozenset({JobState.QUEUED})),
+            JobFilter(states=frozenset({JobState.QUEUED, JobState.RUNNING}), catalog="lake"),
+            JobFilter(table=ORDERS, kind=ActionKind.COMPACT, requester="ann"),
+            JobFilter(kind=ActionKind.EXPIRE_SNAPSHOTS),
+            JobFilter(since=DAWN + timedelta(minutes=30)),
+            JobFilter(since=DAWN, until=DAWN + timedelta(minutes=30)),
+        ],
+    )
+    @pytest.mark.parametrize("scopes", [EVERYTHING, (Scope("lake", "s*"),), NOWHERE])
+    def test_it_is_narrowed_and_paged_alike(
+        self, queue: Queue, board: SqlBoard, wanted: JobFilter, scopes: tuple[Scope, ...]
+    ) -> None:
+        for table in (ORDERS, ODD, TableId("lake", ("ops",), "log")):
+            queue.submit(table, requester="ann")
+        queue.claim()
+        queue.jobs.finish(queue.claim(), DONE)
+        queue.clock.shift(timedelta(hours=1))
+        queue.submit(TableId("lake", ("sales",), "late"))
+        before = None
+        while True:
+            page = board.jobs(wanted, scopes, limit=1, before=before)
+            for _ in range(2):
+                texts, more = board.job_texts(wanted, scopes, limit=1, before=before)
+                assert [text.number for text in texts] == [job["number"] for job in page.jobs]
+                assert more == page.next_before
+            before = page.next_before
+            if before is None:
+                break
 
     def test_pages_follow_one_another(self, queue: Queue, board: SqlBoard) -> None:
         made = [queue.submit(f"lake.sales.t{number}").number for number in range(5)]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
+from icepack.domain.access_ports import WorkerCounts
 from icepack.domain.actions import Compact, ExpireSnapshots
 from icepack.domain.figures import Figures, Series
 from icepack.domain.job import Claim, JobOutcome, JobState
@@ -20,8 +21,11 @@ from icepack.domain.status import SizeBucket
 from icepack.domain.wire import to_json
 from icepack.metrics import exposition
 from icepack.store import metering
+from icepack.store.board import SqlBoard
+from icepack.store.history import SqlHistoryStore
 from icepack.store.metering import SqlFigures
 from icepack.store.retention import SqlRetention
+from icepack.store.workers import SqlAttendance
 
 from .observed import cached
 from .queueing import LEASE, Queue, StandingClock
@@ -309,3 +313,43 @@ def test_a_record_of_an_older_icepack_counts(queue: Queue, figures: SqlFigures) 
     del record["effect"]["added_sizes"], record["error"]
     queue.jobs.finish(claim, JobOutcome(state=JobState.SUCCEEDED, details=record))
     assert _value(figures.read(), "files_compacted_total") == 12
+
+
+def test_a_run_by_hand_is_counted_once_and_has_waited_for_nothing(
+    engine: Engine, queue: Queue, figures: SqlFigures
+) -> None:
+    history = SqlHistoryStore(engine)
+    by_hand = run(effect=EFFECT, estimate=ESTIMATE, realised_seconds=10.0)
+    history.save(replace(by_hand, state=RunState.RUNNING, finished_at=None))
+    assert _value(figures.read(), "compaction_jobs_total", "success") == 0
+    history.save(by_hand)
+    history.save(run(state=RunState.REFUSED, error="Refused"))
+    queue.submit()
+    claim = queue.claim()
+    history.save(run(claim.table, job_id=claim.job_id))
+    _end(queue, claim)
+    figures.read()
+    history.save(by_hand)
+    found = figures.read()
+    assert _value(found, "compaction_jobs_total", "success") == 2
+    assert _value(found, "icepack_job_failures_total", "refused") == 1
+    assert _value(found, "files_compacted_total") == EFFECT.files_rewritten
+    assert _value(found, "icepack_job_wait_seconds_count") == 1
+
+
+def test_workers_that_wait_are_counted_while_they_are_heard_of(queue: Queue, figures: SqlFigures) -> None:
+    attendance = SqlAttendance(queue.engine, queue.clock)
+    board = SqlBoard(queue.engine, queue.clock)
+    for name in ("w1", "w2", "w3"):
+        attendance.attend(name, timedelta(seconds=15))
+    queue.submit()
+    claimed = queue.jobs.claim("w1", LEASE)
+    assert claimed is not None
+    assert _value(figures.read(), "icepack_workers_idle") == 2
+    assert board.workers() == WorkerCounts(busy=1, idle=2)
+    attendance.leave("w2")
+    assert _value(figures.read(), "icepack_workers_idle") == 1
+    queue.wait(20)
+    attendance.attend("w4", timedelta(seconds=15))
+    assert _value(figures.read(), "icepack_workers_idle") == 1
+    assert board.workers() == WorkerCounts(busy=1, idle=1)

@@ -11,6 +11,7 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Engine, MetaData, Table, insert, select
 
+from icepack.domain.access import Scope
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.recommendation import ExpectedEffect
 from icepack.domain.run import RealisedEffect
@@ -25,6 +26,8 @@ from icepack.store.transaction import writing
 from .observed import cached
 from .queueing import LEASE, request
 from .records import NOON, ODD, ORDERS, run, totals
+
+AUDIT_TEXTS = ("actor", "action", "subject", "origin", "outcome")
 
 
 def _upgrade_to(engine: Engine, revision: str) -> None:
@@ -103,4 +106,17 @@ def test_days_and_effects_are_made_of_what_was_kept(database_url: str) -> None:
     (line,) = stores.board.costs_by_table(NOON - timedelta(days=1))
     sums = line.sums
     assert (sums.files_removed, sums.estimated_files_removed, sums.bytes_removed) == (8, 10, 100)
+    stores.close()
+
+
+def test_an_old_entry_of_the_audit_log_is_known_by_its_table(database_url: str) -> None:
+    engine = open_engine(database_url)
+    _upgrade_to(engine, "0005")
+    for details in ({"table": str(ORDERS)}, {"table": str(ODD)}, {"table": 7}, {}):
+        _insert(engine, "audit_events", {**dict.fromkeys(AUDIT_TEXTS, "x"), "at": NOON, "details": details})
+    engine.dispose()
+    stores = open_stores(database_url)
+    found = stores.audit.entries(scopes=(Scope("lake", "sales"),))
+    assert [entry.details for entry in found] == [{"table": str(ORDERS)}]
+    assert len(stores.audit.entries()) == 4
     stores.close()

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from .chromium import FLAGS, find_or_install
 from .server import Server
+from .told_jobs import tell_jobs
 
 MAKE_LAKE = Path(__file__).parent / "make_lake.py"
 DESKTOP = {"width": 1360, "height": 860}
@@ -63,6 +64,47 @@ def server(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[Ser
         yield serving
     finally:
         serving.end()
+
+
+RULES = {
+    "policy": {"windows": ["mon-fri 22:00-06:00", "sat,sun 00:00-24:00"], "daily_budget": 2.5},
+    "policies": [{"match": "shop.*", "target_file_size": "256MB", "daily_compute": "2h"}],
+    "tables": [
+        {"name": "web.page_views", "schedule": "0 2 * * *", "options": {"target_file_size": "128MB"}},
+        {"name": "iot.sensor_readings", "schedule": "*/30 * * * *"},
+    ],
+}
+
+
+class Busy:
+    """A server with a week of jobs behind it, some that run, and some that wait."""
+
+    def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
+        self.state = settings["state"]["url"]
+        self.jobs = tell_jobs(self.state)
+        self.server = Server(folder, {**settings, **RULES})
+        self.url = self.server.url
+
+
+@pytest.fixture(scope="session")
+def busy(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[Busy]:
+    """For who only looks."""
+    yield from _serve(lake_copy)
+
+
+@pytest.fixture
+def busy_alone(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[Busy]:
+    """For who changes something."""
+    yield from _serve(lake_copy)
+
+
+def _serve(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[Busy]:
+    found = Busy(*lake_copy())
+    try:
+        found.server.wait()
+        yield found
+    finally:
+        found.server.end()
 
 
 @pytest.fixture(scope="session")

@@ -11,11 +11,11 @@ from uuid import UUID
 from icepack.api.answers import send
 from icepack.api.job_view import shown
 from icepack.api.table_view import explained, shown_partition, timeline
-from icepack.domain.access_ports import RunningJob, TableDocument
+from icepack.domain.access_ports import RunningJob, TableDocument, WorkerCounts
 from icepack.domain.actions import ActionKind, Compact
 from icepack.domain.files import PartitionKey, PartitionValue
 from icepack.domain.health import assess
-from icepack.domain.job import Job, JobEvent, JobEventKind, JobProgress, JobState
+from icepack.domain.job import Job, JobEvent, JobEventKind, JobProgress, JobState, PhaseMark
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.plan.estimate import estimate_compaction
 from icepack.domain.plan.score import score_partition
@@ -35,6 +35,7 @@ from icepack.domain.status import (
     TableStatus,
 )
 from icepack.domain.table import TableId
+from icepack.domain.trace import Phase
 from icepack.domain.trend import TrendPoint
 from icepack.domain.units import MIB
 from icepack.domain.wire import to_json
@@ -116,6 +117,11 @@ JOB = Job(
         files_processed=150,
         bytes_read=5_368_709_120,
         bytes_written=1_073_741_824,
+        working_on=("day=2026-01-14",),
+        phases=(
+            PhaseMark(phase=Phase.PLANNING, started_at=NOON + timedelta(seconds=5)),
+            PhaseMark(phase=Phase.EXECUTION, started_at=NOON + timedelta(seconds=7)),
+        ),
     ),
     estimated_seconds=300.0,
 )
@@ -294,8 +300,26 @@ ANSWERS: dict[str, Any] = {
             "recommended": [{"table_name": str(TABLE), "actions": ["compact"]}],
         },
         "job": _JOB,
-        "jobs": {"jobs": [{k: v for k, v in _JOB.items() if k not in ("details", "lease_ends_at")}], "next_before": 17},
+        "jobs": {
+            "jobs": [{k: v for k, v in _JOB.items() if k not in ("details", "lease_ends_at", "phases")}],
+            "next_before": 17,
+        },
         "events": {"events": [_EVENT]},
+        "job_plan": {
+            "job_id": JOB_ID,
+            **_NAMED,
+            "looked_at_since": False,
+            "compaction": PLAN,
+            "partitions": [
+                {
+                    "path": DAY.key.path,
+                    "spec_id": 0,
+                    "planned": True,
+                    "reason": "40 of its 40 files become 1.",
+                }
+            ],
+            "partitions_total": 1,
+        },
         "tables": {"tables": [{**listed(SUMMARY), "running": running(_RUNNING)}], "total": 1, "next_cursor": None},
         "table": {
             "table": TABLE,
@@ -330,6 +354,7 @@ ANSWERS: dict[str, Any] = {
         "partitions": {**_NAMED, "partitions": [_PARTITION], "total": 1, "next_offset": None},
         "overview": {
             "tables": table_figures([SUMMARY]),
+            "workers": WorkerCounts(busy=1, idle=1),
             "trend": [_TREND],
             "maintenance": _COSTS,
             "sickest": [listed(SUMMARY)],

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from icepack.api.shapes import Asked, JsonObject, Name, Text, Wire
+from icepack.domain.access_ports import WorkerCounts
 from icepack.domain.actions import ActionKind
 from icepack.domain.explain import Gain, Reason
 from icepack.domain.health import HealthReport, IssueCode, Severity
@@ -85,6 +86,29 @@ class PlanView(Wire):
     observed_at: datetime
     compaction: CompactionPlan
     recommendation: Recommendation | None
+
+
+class PartitionWhy(Wire):
+    path: str
+    spec_id: int
+    planned: bool
+    reason: str
+    """Why, or why not."""
+
+
+class JobPlan(Wire):
+    """What a job's compaction takes, estimated from the cached status of its table."""
+
+    job_id: UUID
+    table_name: str
+    observed_at: datetime
+    looked_at_since: bool
+    """Whether the table was looked at after the job had begun: then this is what it would do now."""
+    compaction: CompactionPlan | None
+    """Null for other actions."""
+    partitions: list[PartitionWhy]
+    """Those that are taken first; at most a thousand."""
+    partitions_total: int
 
 
 class StatusPointView(Wire):
@@ -185,6 +209,7 @@ class OverviewView(Wire):
     jobs: dict[JobState, int]
     jobs_last_day: dict[JobState, int]
     """Those that have ended within 24 hours, by how they did."""
+    workers: WorkerCounts
     cache: CacheView
 
 
@@ -228,8 +253,6 @@ class AuditEntry(Wire):
 
 
 class AuditPage(Wire):
-    """A page may be shorter than asked for, and still not be the last."""
-
     entries: list[AuditEntry]
     next_before: int | None
 

@@ -16,6 +16,7 @@ from icepack.domain.actions import Action, ActionKind, Layout, RewriteEngine, St
 from icepack.domain.job import DEFAULT_MAX_ATTEMPTS, MAX_PRIORITY, JobEventKind, JobProgress, JobState, Submitted
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.table import TableId
+from icepack.domain.trace import Phase
 from icepack.domain.units import parse_duration, parse_size
 
 LONGEST_TEXT = 2000
@@ -210,9 +211,19 @@ class JobListed(Wire):
     version: int = 1
 
 
+class PhaseView(Wire):
+    phase: Phase
+    started_at: datetime
+    ended_at: datetime | None
+    seconds: float
+    """So far, where it has not ended."""
+
+
 class JobView(JobListed):
     """A job with the record of the run that ended it."""
 
+    phases: list[PhaseView] = []
+    """Of the last attempt, in order."""
     lease_ends_at: datetime | None = None
     details: dict[str, Any] | None = None
 
@@ -232,6 +243,8 @@ class JobEventView(Wire):
     actor: str = ""
     attempt: int = 0
     message: str = ""
+    details: dict[str, Any] | None = None
+    """Of a span: its ids, when it started and ended, and what went wrong."""
 
 
 class JobEvents(Wire):

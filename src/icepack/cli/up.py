@@ -73,6 +73,7 @@ def _worker_command(ctx: click.Context) -> list[str]:
         command += ["--config", str(options["config_file"])]
     for setting in options["settings"]:
         command += ["--set", setting]
+    command += ["--log-format", options["log_format"]]
     return [*command, "worker", "--loop", "--attached"]
 
 

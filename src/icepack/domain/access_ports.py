@@ -89,6 +89,22 @@ class JobDocuments:
     next_before: int | None
 
 
+@dataclass(slots=True, kw_only=True)
+class JobText:
+    """A job as lists show it: the inside of its JSON object, and what else is worked out of it."""
+
+    number: int
+    job_id: str
+    state: JobState
+    submitted_at: str
+    """As JSON."""
+    started_at: datetime | None
+    estimated_seconds: float | None
+    progress: str
+    """As JSON."""
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDocuments:
     runs: tuple[Document, ...]
@@ -137,6 +153,13 @@ class RunningJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCounts:
+    busy: int = 0
+    """Those that hold a job and keep their claim alive."""
+    idle: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Committer:
     """The run that made a snapshot."""
 
@@ -160,6 +183,12 @@ class Board(Protocol):
     def jobs(
         self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
     ) -> JobDocuments: ...
+
+    def job_texts(
+        self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
+    ) -> tuple[list[JobText], int | None]:
+        """The same as JSON, and where the page after this one begins."""
+        ...
 
     def job_counts(self, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]: ...
 
@@ -190,6 +219,8 @@ class Board(Protocol):
     def newest_event(self) -> int: ...
 
     def running(self) -> list[RunningJob]: ...
+
+    def workers(self) -> WorkerCounts: ...
 
     def table(self, table: TableId) -> TableDocument | None: ...
 

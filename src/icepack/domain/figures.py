@@ -119,6 +119,7 @@ DEPTH = _gauge(
 AGE = _gauge("icepack_queue_age_seconds", "How long the oldest job that is due has been in the queue; 0 for none.")
 RUNNING = _gauge("icepack_jobs_running", "Jobs that run.", labels=_ACTIONS)
 WORKERS = _gauge("icepack_workers", "Workers that hold a job and keep their claim alive.")
+IDLE_WORKERS = _gauge("icepack_workers_idle", "Workers that wait for a job.")
 LOST_WORKERS = _gauge("icepack_workers_lost", "Workers that hold a job past the end of their lease.")
 LOCKS = _gauge("icepack_locks", "Tables that are held.", labels={"holder": ("job", "command")})
 LOCK_WAITS = _gauge("icepack_lock_waits", "Tables whose next job is due and waits for who holds the table.")
@@ -134,7 +135,8 @@ REALISED_SECONDS = _counter("icepack_compute_realised_seconds_total", "Core-seco
 
 METRICS = (
     *(COMPACTIONS, DURATION, FILES, BYTES_READ, BYTES_WRITTEN, FILE_SIZES, RATIO, PENDING, ACTIVE, LAST),
-    *(JOBS, FAILURES, WAITS, DEPTH, AGE, RUNNING, WORKERS, LOST_WORKERS, LOCKS, LOCK_WAITS, LOCK_WAIT),
+    *(JOBS, FAILURES, WAITS, DEPTH, AGE, RUNNING, WORKERS, IDLE_WORKERS, LOST_WORKERS),
+    *(LOCKS, LOCK_WAITS, LOCK_WAIT),
     *(CACHE_AGE, CACHE_FAILING, ESTIMATED_DOLLARS, REALISED_DOLLARS, ESTIMATED_SECONDS, REALISED_SECONDS),
 )
 

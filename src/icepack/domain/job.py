@@ -16,6 +16,7 @@ from uuid import UUID
 
 from icepack.domain.actions import Action, ActionKind, action_to_json
 from icepack.domain.table import TableId
+from icepack.domain.trace import Phase
 from icepack.errors import IcepackError, InvalidOption, UsageError
 
 JOB_VERSION = 1
@@ -82,6 +83,14 @@ class JobRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseMark:
+    """When a phase began; it lasted until the next did, or until the job ended."""
+
+    phase: Phase
+    started_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobProgress:
     """How far a running job is; all in all, not since the last time."""
 
@@ -90,6 +99,10 @@ class JobProgress:
     files_processed: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    working_on: tuple[str, ...] = ()
+    """Partitions that are rewritten right now, where the engine tells."""
+    phases: tuple[PhaseMark, ...] = ()
+    """Of the last attempt, in order; one that is planned anew goes through them again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,6 +241,10 @@ class JobFilter:
     catalog: str | None = None
     kind: ActionKind | None = None
     requester: str | None = None
+    since: datetime | None = None
+    """Those that wait, run or have ended at or after this moment."""
+    until: datetime | None = None
+    """Those that were asked for before this moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,6 +96,8 @@ class Progress:
     files: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    working_on: tuple[str, ...] = ()
+    """Partitions that are rewritten right now, where the engine tells."""
 
 
 ProgressSink = Callable[[Progress], None]

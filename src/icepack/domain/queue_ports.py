@@ -8,6 +8,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
+from icepack.domain.access import EVERYTHING, Scopes
 from icepack.domain.actions import ActionKind
 from icepack.domain.health import HealthReport, IssueCode, Severity
 from icepack.domain.job import (
@@ -87,6 +88,16 @@ class JobStore(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Attendance(Protocol):
+    """Who waits for work."""
+
+    def attend(self, worker: str, lease: timedelta) -> None:
+        """Here, and surely for as long as the lease."""
+        ...
+
+    def leave(self, worker: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -322,7 +333,10 @@ class AuditLog(Protocol):
         since: datetime | None = None,
         limit: int = 100,
         before: int | None = None,
-    ) -> list[AuditEvent]: ...
+        scopes: Scopes = EVERYTHING,
+    ) -> list[AuditEvent]:
+        """With scopes, those about a table that they cover."""
+        ...
 
     def close(self) -> None: ...
 

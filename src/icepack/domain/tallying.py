@@ -47,6 +47,8 @@ class EndedJob:
     """Of the run that ended it, as JSON; None where no run lived to tell."""
     collapsed: bool = False
     """An equal job did its work."""
+    by_hand: bool = False
+    """A run that no job asked for: it has waited for nothing."""
 
 
 @dataclass(slots=True)
@@ -85,7 +87,7 @@ def _count(found: Tally, job: EndedJob) -> None:
     found.add(figures.JOBS, 1, job.kind.value, end.value)
     if end is Ended.FAILED:
         found.add(figures.FAILURES, 1, reason_of(job.record).value)
-    if job.started_at is not None:
+    if job.started_at is not None and not job.by_hand:
         due_at = max(job.submitted_at, job.not_before or job.submitted_at)
         found.observe(figures.WAITS, max((job.started_at - due_at).total_seconds(), 0.0))
     if job.kind is ActionKind.COMPACT:

@@ -16,7 +16,8 @@ LOOK_SECONDS = 0.5
 MOST_JOBS = 200
 """That one look goes back over."""
 
-_GROUP = re.compile(r"Rewriting (\d+) files \(.*?file group \d+/(\d+)")
+_GROUP = re.compile(r"Rewriting (\d+) files \(.*?file group \d+/(\d+)(?:, (.*?) \(\d+/\d+\)\))?")
+_PARTITION = re.compile(r"(?:PartitionData)?\{(.*)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Watch:
         self._before = _newest(session) if session is not None else -1
         self._done: dict[int, _Group] = {}
         self._groups = 0
+        self._working_on: list[str] = []
         self._looked_at = 0.0
         self._told: Progress | None = None
 
@@ -53,6 +55,7 @@ class Watch:
 
     def _look(self, session: SparkSession) -> None:
         store = _store(session)
+        self._working_on = []
         jobs = store.jobsList(None)
         for position in range(min(jobs.size(), MOST_JOBS)):
             job = jobs.apply(position)
@@ -71,6 +74,8 @@ class Watch:
         if str(job.status()) == "SUCCEEDED":
             read, written = _bytes(store, job.stageIds())
             self._done[number] = _Group(int(group[1]), read, written)
+        elif str(job.status()) == "RUNNING" and group[3]:
+            self._working_on.append(_path(group[3]))
 
     def _by_groups(self) -> Progress:
         done = self._done.values()
@@ -82,7 +87,14 @@ class Watch:
             files=sum(group.files for group in done),
             bytes_read=sum(group.bytes_read for group in done),
             bytes_written=sum(group.bytes_written for group in done),
+            working_on=tuple(sorted(set(self._working_on))),
         )
+
+
+def _path(partition: str) -> str:
+    """As Iceberg writes it for people, without its braces: day=2026-01-14, region=eu."""
+    found = _PARTITION.fullmatch(partition)
+    return found[1].replace(", ", "/") if found else partition
 
 
 def _store(session: SparkSession) -> Any:

@@ -29,7 +29,21 @@ class Answer:
     """An input that another writer has removed, commit and file, since it was planned."""
 
 
-def runner(secrets: Any, files: Any, bytes_read: Any) -> Callable[[Iterator[Assignment]], Iterator[Answer]]:
+class Tally:
+    """How an accumulator adds up what is counted by name."""
+
+    def zero(self, value: dict[int, int]) -> dict[int, int]:
+        return {}
+
+    def addInPlace(self, value: dict[int, int], more: dict[int, int]) -> dict[int, int]:  # noqa: N802
+        for name, count in more.items():
+            value[name] = value.get(name, 0) + count
+        return value
+
+
+def runner(
+    secrets: Any, files: Any, bytes_read: Any, groups: Any
+) -> Callable[[Iterator[Assignment]], Iterator[Answer]]:
     """For `mapPartitions`: a broadcast with the storage's properties, and accumulators that tell the driver."""
 
     def run(items: Iterator[Assignment]) -> Iterator[Answer]:
@@ -40,6 +54,7 @@ def runner(secrets: Any, files: Any, bytes_read: Any) -> Callable[[Iterator[Assi
             answer = work(item, secrets.value, context.attemptNumber() if context else 0)
             files.add(len(item.task.inputs))
             bytes_read.add(sum(file.bytes for file in item.task.inputs))
+            groups.add({item.group: 1})
             yield answer
 
     return run

@@ -9,7 +9,7 @@ from datetime import timedelta
 from threading import Event
 from typing import TypeVar
 
-from icepack.domain.job import Claim, ClaimLost, Job, JobOutcome, JobProgress, JobState
+from icepack.domain.job import Claim, ClaimLost, Job, JobOutcome, JobProgress, JobState, PhaseMark
 from icepack.domain.ports import Progress
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.trace import Phase
@@ -23,6 +23,8 @@ from icepack.service.maintenance import RunRequest, failed_record, is_dry_run
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+MOST_WORKED_ON = 20
+MOST_PHASES = 50
 
 
 class Assignment:
@@ -68,9 +70,9 @@ class Assignment:
             progress=self._note_progress,
             cancel=self._cancel,
             still_mine=self._heart.confirm,
-            phase=self.trace.phase,
+            phase=self._note_phase,
         )
-        self.trace.phase(Phase.PLANNING)
+        self._note_phase(Phase.PLANNING)
         try:
             return self._desk.runner.run(self._desk.prepare(request))
         except Exception as exc:
@@ -79,17 +81,27 @@ class Assignment:
 
     def _note_progress(self, told: Progress) -> None:
         """Written by the heartbeat's thread: the work must not wait for the database."""
-        self._progress = JobProgress(
+        self._progress = replace(
+            self._progress,
             partitions_completed=told.groups_done,
             partitions_total=told.groups,
             files_processed=told.files,
             bytes_read=told.bytes_read,
             bytes_written=told.bytes_written,
+            working_on=told.working_on[:MOST_WORKED_ON],
         )
+
+    def _note_phase(self, phase: Phase) -> None:
+        self.trace.phase(phase)
+        begun = self._progress.phases
+        if not begun or begun[-1].phase is not phase:
+            mark = PhaseMark(phase=phase, started_at=self._desk.clock())
+            self._progress = replace(self._progress, phases=(*begun, mark)[-MOST_PHASES:])
 
     def _note_effect(self, record: RunRecord) -> None:
         """In the end the commits tell, and not what the engine said on its way."""
         effect = record.effect
+        self._progress = replace(self._progress, working_on=())
         if record.state is RunState.SUCCEEDED:
             self._progress = replace(
                 self._progress,
@@ -98,7 +110,7 @@ class Assignment:
                 bytes_read=effect.bytes_rewritten,
                 bytes_written=effect.bytes_added,
             )
-            self._write_progress()
+        self._write_progress()
 
     def _write_progress(self) -> None:
         progress = self._progress

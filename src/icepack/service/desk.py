@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
-from icepack.domain.queue_ports import JobStore
-from icepack.service.maintenance import Runner, RunRequest
+from icepack.domain.queue_ports import Attendance, JobStore
+from icepack.service.maintenance import Runner, RunRequest, utc_now
 from icepack.service.patience import Backoff, Patience, PatientHistory
 from icepack.service.reaping import Reaper
 from icepack.tracing import Tracer
@@ -40,6 +40,11 @@ class WorkTerms:
         return min(self.retry_delay * (1 << min(attempt - 1, 20)), self.max_retry_delay)
 
     @property
+    def presence(self) -> timedelta:
+        """How long one that waits is surely there: two more looks at the queue."""
+        return max(3 * self.poll, timedelta(seconds=15))
+
+    @property
     def backoff(self) -> Backoff:
         """Never so long that a lease could pass meanwhile."""
         return Backoff(longest_seconds=min(5.0, self.lease.total_seconds() / 4))
@@ -59,11 +64,14 @@ class Desk:
     history: PatientHistory
     reaper: Reaper | None = None
     """For workers that stay."""
+    attendance: Attendance | None = None
+    """Where workers that stay say that they are there."""
     terms: WorkTerms = field(default_factory=WorkTerms)
     prepare: Callable[[RunRequest], RunRequest] = as_it_is
     """Adds the estimate, and raises Refused where that is over what the job may cost."""
 
     tracer: Tracer = field(default_factory=Tracer)
+    clock: Callable[[], datetime] = utc_now
 
     @property
     def patience(self) -> Patience:

@@ -119,9 +119,9 @@ class Intake:
         wanted = action or self._compaction(cached)
         return estimate_compaction(cached.status, wanted, self._model, self._clock(), open_grace=self._grace(cached))
 
-    def why(self, cached: CachedTable) -> Mapping[PartitionKey, PartitionVerdict]:
+    def why(self, cached: CachedTable, action: Compact | None = None) -> Mapping[PartitionKey, PartitionVerdict]:
         """Which partitions that plan takes, and why not the others."""
-        wanted, grace = self._compaction(cached), self._grace(cached)
+        wanted, grace = action or self._compaction(cached), self._grace(cached)
         return partition_verdicts(cached.status, wanted, self._model, self._clock(), open_grace=grace)
 
     def _compaction(self, cached: CachedTable) -> Compact:

@@ -8,17 +8,18 @@ from types import TracebackType
 from icepack.domain.job import Job
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.trace import Phase, Span, TraceContext
-from icepack.tracing import OpenSpan, Phases, Tracer
+from icepack.tracing import Phases, Tracer
 
 
-class JobTrace(AbstractContextManager["JobTrace"]):
-    """Goes on from the trace that the job was submitted in."""
+class RunTrace(AbstractContextManager["RunTrace"]):
+    """Of a run by hand: a trace of its own, unless there is one to go on from."""
 
-    def __init__(self, tracer: Tracer, job: Job, worker: str) -> None:
+    def __init__(self, tracer: Tracer, parent: TraceContext | None = None, **facts: str | int) -> None:
         self.spans: list[Span] = []
         """Those that have ended."""
         self._tracer = tracer
-        self._run = self._begin(job, worker)
+        self._run = tracer.start("run", parent)
+        self._run.note(**facts)
         self._phases = Phases(tracer, self._run.context)
 
     @property
@@ -44,8 +45,17 @@ class JobTrace(AbstractContextManager["JobTrace"]):
         phases = self._phases.finish(self._run.failure)
         self.spans = [self._tracer.end(self._run), *phases]
 
-    def _begin(self, job: Job, worker: str) -> OpenSpan:
-        run = self._tracer.start("run", TraceContext.parse(job.trace_context))
-        run.note(icepack__job_id=str(job.id), icepack__table=str(job.table), icepack__action=job.kind.value)
-        run.note(icepack__attempt=job.attempts, icepack__worker=worker)
-        return run
+
+class JobTrace(RunTrace):
+    """Goes on from the trace that the job was submitted in."""
+
+    def __init__(self, tracer: Tracer, job: Job, worker: str) -> None:
+        super().__init__(
+            tracer,
+            TraceContext.parse(job.trace_context),
+            icepack__job_id=str(job.id),
+            icepack__table=str(job.table),
+            icepack__action=job.kind.value,
+            icepack__attempt=job.attempts,
+            icepack__worker=worker,
+        )

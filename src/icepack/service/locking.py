@@ -11,12 +11,16 @@ from dataclasses import replace
 from datetime import timedelta
 from math import inf
 from threading import Event
+from uuid import uuid4
 
 from icepack.domain.queue_ports import TableLock, TableLocks
 from icepack.domain.run import RunRecord, RunState
+from icepack.domain.trace import Phase
 from icepack.errors import EnvironmentFault, IcepackError
 from icepack.service.heartbeat import Heartbeat, elapsed_seconds
+from icepack.service.job_trace import RunTrace
 from icepack.service.maintenance import MaintenanceRunner, RunRequest, RunTools, failed_record, is_dry_run
+from icepack.tracing import Tracer
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +52,19 @@ class LockingRunner(MaintenanceRunner):
     """A table that another holds is refused; a lock that is lost on the way stops the work."""
 
     def __init__(
-        self, tools: RunTools, locks: Callable[[], TableLocks], *, owner: str, lease: timedelta = timedelta(seconds=60)
+        self,
+        tools: RunTools,
+        locks: Callable[[], TableLocks],
+        *,
+        owner: str,
+        lease: timedelta = timedelta(seconds=60),
+        tracer: Tracer | None = None,
     ) -> None:
         super().__init__(tools)
         self._locks = locks
         self._owner = owner
         self._lease = lease
+        self._tracer = tracer or Tracer()
 
     def run(self, request: RunRequest) -> RunRecord:
         if is_dry_run(request.action):
@@ -64,9 +75,21 @@ class LockingRunner(MaintenanceRunner):
         except IcepackError as exc:
             return failed_record(request, exc)
         try:
-            return self._run_holding(request, lock, since)
+            return self._run_traced(replace(request, job_id=request.job_id or uuid4()), lock, since)
         finally:
             self._release(lock)
+
+    def _run_traced(self, request: RunRequest, lock: TableLock, since: float) -> RunRecord:
+        with RunTrace(
+            self._tracer,
+            icepack__job_id=str(request.job_id),
+            icepack__table=str(request.table),
+            icepack__action=str(request.action.kind),
+        ) as trace:
+            trace.phase(Phase.PLANNING)
+            record = self._run_holding(replace(request, phase=trace.phase), lock, since)
+            trace.end(record)
+        return record
 
     def _run_holding(self, request: RunRequest, lock: TableLock, since: float) -> RunRecord:
         locks = self._locks()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from icepack.domain.access import Scopes, namespace_text
-from icepack.domain.access_ports import Board, CostLine, CostSum, RunningJob
+from icepack.domain.access_ports import Board, CostLine, CostSum, RunningJob, WorkerCounts
 from icepack.domain.actions import ActionKind
 from icepack.domain.health import IssueCode, Severity
 from icepack.domain.job import JobState
@@ -107,6 +107,7 @@ class Overview:
     jobs: Mapping[JobState, int]
     jobs_last_day: Mapping[JobState, int]
     """Those that have ended within 24 hours, by how they did."""
+    workers: WorkerCounts
     cache: CacheState
 
 
@@ -131,6 +132,7 @@ class Figures:
         self._ended: Remembered[Mapping[JobState, int]] = Remembered(COUNTS_SECONDS)
         self._trends: Remembered[tuple[TrendPoint, ...]] = Remembered(COSTS_SECONDS)
         self._running: Remembered[Mapping[TableId, RunningJob]] = Remembered(RUNNING_SECONDS)
+        self._workers: Remembered[WorkerCounts] = Remembered(COUNTS_SECONDS)
         self._costs: Remembered[CostReport] = Remembered(COSTS_SECONDS)
         self._tables: dict[tuple[int | None, Scopes], TableFigures] = {}
 
@@ -141,6 +143,7 @@ class Figures:
             sickest=listing.by_score[:SICKEST],
             jobs=self._counts.get(scopes, lambda: self._board.job_counts(scopes)),
             jobs_last_day=self._ended.get(scopes, lambda: self._board.ended_counts(self._ago(1), scopes)),
+            workers=self._workers.get(None, self._board.workers),
             trend=self._trends.get(scopes, lambda: self._trend(scopes)),
             maintenance=self.cost(scopes, TREND_DAYS).total,
             cache=self._directory.state(),

@@ -11,6 +11,7 @@ from threading import Event
 from uuid import uuid4
 
 from icepack.domain.job import Claim
+from icepack.domain.queue_ports import Attendance
 from icepack.errors import EnvironmentFault
 from icepack.service.assignment import Assignment
 from icepack.service.desk import Desk, WorkEnd
@@ -68,16 +69,30 @@ class Worker:
 
     def work_on(self) -> WorkEnd:
         """Job after job until told to stop, reaping what dead workers left; how the last one ended."""
-        end = WorkEnd.IDLE
         with reaping(self._desk.reaper) if self._desk.reaper else nullcontext():
-            while not self._stop.is_set():
-                end = self.work_once()
-                if not self._is_fit():
-                    log.error("the engine has died; a new worker must go on")
-                    return WorkEnd.RETURNED
-                if end is WorkEnd.IDLE:
-                    self._stop.wait(self._desk.terms.poll.total_seconds())
+            end = self._work_until_stopped()
+        self._tell(lambda attendance: attendance.leave(self.name))
         return end
+
+    def _work_until_stopped(self) -> WorkEnd:
+        end = WorkEnd.IDLE
+        while not self._stop.is_set():
+            end = self.work_once()
+            if not self._is_fit():
+                log.error("the engine has died; a new worker must go on")
+                return WorkEnd.RETURNED
+            if end is WorkEnd.IDLE:
+                self._tell(lambda attendance: attendance.attend(self.name, self._desk.terms.presence))
+                self._stop.wait(self._desk.terms.poll.total_seconds())
+        return end
+
+    def _tell(self, say: Callable[[Attendance], None]) -> None:
+        """Being counted is nice to have: a database that is away is the claim's to complain about."""
+        try:
+            if self._desk.attendance is not None:
+                say(self._desk.attendance)
+        except EnvironmentFault as exc:
+            log.debug("not counted: %s", exc)
 
     def _claim(self) -> tuple[Claim, float] | None:
         """The claim, and the moment from which its lease surely lasts by our own clock."""

@@ -8,8 +8,12 @@ from typing import Any
 
 from sqlalchemy import Engine, Row, insert, select
 
+from icepack.domain.access import EVERYTHING, Scopes, namespace_text
 from icepack.domain.queue_ports import AuditEvent, AuditLog
+from icepack.domain.table import TableId
+from icepack.errors import InvalidTableName
 from icepack.store.faults import plain_faults
+from icepack.store.globs import within
 from icepack.store.schema import audit_events
 from icepack.store.text import storable
 from icepack.store.transaction import at_once, reading
@@ -22,7 +26,8 @@ class SqlAuditLog(AuditLog):
     def record(self, event: AuditEvent) -> AuditEvent:
         texts = ("actor", "action", "subject", "origin", "outcome")
         values = {name: storable(getattr(event, name)) for name in texts}
-        statement = insert(audit_events).values(at=event.at, details=dict(event.details), **values)
+        place = _place(event)
+        statement = insert(audit_events).values(at=event.at, details=dict(event.details), **values, **place)
         with plain_faults(self._engine.url), at_once(self._engine) as connection:
             number = connection.execute(statement.returning(audit_events.c.number)).scalar_one()
         return replace(event, number=number)
@@ -36,10 +41,12 @@ class SqlAuditLog(AuditLog):
         since: datetime | None = None,
         limit: int = 100,
         before: int | None = None,
+        scopes: Scopes = EVERYTHING,
     ) -> list[AuditEvent]:
         """The newest first; `before` is the number of the last one seen."""
         wanted = {audit_events.c.actor: actor, audit_events.c.action: action, audit_events.c.subject: subject}
         statement = select(audit_events).where(*(column == text for column, text in wanted.items() if text is not None))
+        statement = statement.where(within(audit_events, scopes, self._engine.dialect))
         if since is not None:
             statement = statement.where(audit_events.c.at >= since)
         if before is not None:
@@ -50,6 +57,15 @@ class SqlAuditLog(AuditLog):
 
     def close(self) -> None:
         self._engine.dispose()
+
+
+def _place(event: AuditEvent) -> dict[str, str]:
+    """Where the table is that it is about; what is about none is not for those who may see only some."""
+    try:
+        table = TableId.parse(str(event.details.get("table", "")))
+    except InvalidTableName:
+        return {}
+    return {"catalog": storable(table.catalog), "namespace": storable(namespace_text(table))}
 
 
 def _to_event(row: Row[Any]) -> AuditEvent:

@@ -19,6 +19,7 @@ from icepack.store.migrate import upgrade
 from icepack.store.overrides import SqlOverrideStore
 from icepack.store.retention import SqlRetention
 from icepack.store.table_cache import SqlTableCache
+from icepack.store.workers import SqlAttendance
 from icepack.tracing import Tracer
 
 __all__ = [
@@ -59,6 +60,7 @@ class Stores:
     sessions: SqlSessionStore
     overrides: SqlOverrideStore
     board: SqlBoard
+    attendance: SqlAttendance
 
     def close(self) -> None:
         self.engine.dispose()
@@ -78,6 +80,7 @@ def open_stores(url: str, tracer: Tracer | None = None) -> Stores:
         sessions=SqlSessionStore(engine),
         overrides=SqlOverrideStore(engine),
         board=SqlBoard(engine),
+        attendance=SqlAttendance(engine),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import date, datetime
 from functools import lru_cache
 from typing import Any
@@ -19,22 +18,28 @@ from icepack.domain.access_ports import (
     CostSum,
     Document,
     JobDocuments,
+    JobText,
     RunDocuments,
     RunningJob,
     TableDocument,
+    WorkerCounts,
 )
 from icepack.domain.actions import ActionKind
 from icepack.domain.job import JOB_VERSION, JobEvent, JobFilter, JobProgress, JobState
 from icepack.domain.run import RunState
 from icepack.domain.table import TableId
 from icepack.domain.trend import TrendPoint
+from icepack.domain.wire import from_json, to_json
+from icepack.store.clock import DatabaseClock
 from icepack.store.days import day_of
 from icepack.store.faults import plain_faults
 from icepack.store.globs import within
 from icepack.store.job_rows import conditions, to_event
+from icepack.store.job_texts import JobTexts
 from icepack.store.schema import (
     DUE,
     EFFECT_COLUMNS,
+    HELD,
     cache_rows,
     constant,
     events,
@@ -44,6 +49,7 @@ from icepack.store.schema import (
     lanes,
     runs,
     table_statuses,
+    workers,
 )
 from icepack.store.table_cache import visible
 from icepack.store.text import storable
@@ -56,13 +62,15 @@ _NAMES = tuple(str(column.name) for column in _LISTED)
 _SPANS = ("estimated_dollars", "estimated_seconds", "realised_seconds")
 _COUNTS = ("get_requests", "put_requests", *EFFECT_COLUMNS)
 _DAY_SUMS = ("tables", "score_sum", "data_files", "delete_files", "bytes", "records")
-_NO_PROGRESS = asdict(JobProgress())
+_NO_PROGRESS = to_json(JobProgress())
 _DOCUMENTS = (cache_rows.c.status, cache_rows.c.health, cache_rows.c.recommendation)
 
 
 class SqlBoard(Board):
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, clock: DatabaseClock | None = None) -> None:
         self._engine = engine
+        self._clock = clock or DatabaseClock()
+        self._texts = JobTexts(engine)
 
     def jobs(
         self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
@@ -72,6 +80,13 @@ class SqlBoard(Board):
         rows = self._rows(statement.limit(limit + 1))
         found = tuple(job_document(row) for row in rows[:limit])
         return JobDocuments(jobs=found, next_before=found[-1]["number"] if len(rows) > limit else None)
+
+    def job_texts(
+        self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
+    ) -> tuple[list[JobText], int | None]:
+        with plain_faults(self._engine.url):
+            found = self._texts.page(wanted, scopes, limit + 1, before)
+        return found[:limit], found[limit - 1].number if len(found) > limit else None
 
     def job_counts(self, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]:
         mine = within(jobs, scopes, self._engine.dialect)
@@ -121,12 +136,19 @@ class SqlBoard(Board):
             RunningJob(
                 job_id=row.id,
                 table=TableId.parse(row.table_name),
-                progress=JobProgress(**row.progress),
+                progress=from_json(JobProgress, row.progress),
                 kind=ActionKind(row.action),
                 started_at=row.started_at,
             )
             for row in rows
         ]
+
+    def workers(self) -> WorkerCounts:
+        now = self._clock.now()
+        held = select(lanes.c.owner).where(HELD, lanes.c.job_number.is_not(None), lanes.c.expires_at > now)
+        busy = {row.owner for row in self._rows(held.distinct())}
+        here = {row.name for row in self._rows(select(workers.c.name).where(workers.c.expires_at > now))}
+        return WorkerCounts(busy=len(busy), idle=len(here - busy))
 
     def table(self, table: TableId) -> TableDocument | None:
         rows = self._rows(visible(*_DOCUMENTS).where(cache_rows.c.table_name == str(table)))

@@ -1,4 +1,4 @@
-"""What is queued, running and held right now, in three small statements."""
+"""What is queued, running and held right now, and who waits for work, in a few small statements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from icepack.domain import figures
 from icepack.domain.actions import ActionKind
 from icepack.domain.figures import Metric, Series
 from icepack.store.clock import DatabaseClock
-from icepack.store.schema import BUILDING, CURRENT, HELD, OPEN, cache_generations, jobs, lanes
+from icepack.store.schema import BUILDING, CURRENT, HELD, OPEN, cache_generations, jobs, lanes, workers
 
 COMPACT = ActionKind.COMPACT.value
 _COMPACTIONS = {"queued": figures.PENDING, "running": figures.ACTIVE}
@@ -26,9 +26,10 @@ class Gauges:
 
     def read(self, connection: Connection) -> dict[Series, float]:
         now = connection.execute(self._now).scalar_one()
+        here = set(connection.scalars(select(workers.c.name).where(workers.c.expires_at > now)))
         return {
             **_of_queue(connection.execute(self._open).all(), now),
-            **_of_lanes(connection.execute(self._held).all(), now),
+            **_of_lanes(connection.execute(self._held).all(), here, now),
             **_of_cache(connection, now),
         }
 
@@ -67,7 +68,7 @@ def _of_queue(rows: Iterable[Row[Any]], now: datetime) -> dict[Series, float]:
     return {**found, Series(figures.AGE.name): (now - oldest).total_seconds()}
 
 
-def _of_lanes(rows: Iterable[Row[Any]], now: datetime) -> dict[Series, float]:
+def _of_lanes(rows: Iterable[Row[Any]], here: set[str], now: datetime) -> dict[Series, float]:
     found: dict[Series, float] = {}
     alive: set[str] = set()
     lost: set[str] = set()
@@ -79,7 +80,10 @@ def _of_lanes(rows: Iterable[Row[Any]], now: datetime) -> dict[Series, float]:
         if row.due_at is not None:
             _add(found, figures.LOCK_WAITS, 1)
             longest = max(longest, (now - max(row.due_at, row.taken_at)).total_seconds())
-    counts = ((figures.WORKERS, len(alive)), (figures.LOST_WORKERS, len(lost)), (figures.LOCK_WAIT, longest))
+    counts = (
+        *((figures.WORKERS, len(alive)), (figures.IDLE_WORKERS, len(here - alive - lost))),
+        *((figures.LOST_WORKERS, len(lost)), (figures.LOCK_WAIT, longest)),
+    )
     return found | {Series(metric.name): float(value) for metric, value in counts}
 
 

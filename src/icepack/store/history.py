@@ -86,6 +86,7 @@ def _values(record: RunRecord) -> dict[str, Any]:
         "namespace": namespace_text(record.table),
         **_costs(record),
         **_effects(record),
+        "counted": False,
     }
 
 
@@ -116,7 +117,7 @@ def _effects(record: RunRecord) -> dict[str, int]:
 
 def _upsert(dialect: str, values: dict[str, Any]) -> Any:
     insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
-    changed = {name: value for name, value in values.items() if name != "job_id"}
+    changed = {name: value for name, value in values.items() if name not in ("job_id", "counted")}
     return insert(runs).values(values).on_conflict_do_update(index_elements=[runs.c.job_id], set_=changed)
 
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy import ColumnElement, Connection, Select, or_, select
 
 from icepack.domain.access import namespace_text
 from icepack.domain.actions import action_from_json, action_to_json
 from icepack.domain.job import Job, JobEvent, JobEventKind, JobFilter, JobProgress, JobRequest, JobState
 from icepack.domain.table import TableId
+from icepack.domain.wire import from_json
 from icepack.store.schema import events, jobs, lanes
 from icepack.store.text import storable
 
@@ -39,6 +40,10 @@ def conditions(wanted: JobFilter, before: int | None) -> list[ColumnElement[bool
         narrowing.append(jobs.c.state.in_(sorted(wanted.states)))
     if before is not None:
         narrowing.append(jobs.c.number < before)
+    if wanted.since is not None:
+        narrowing.append(or_(jobs.c.finished_at.is_(None), jobs.c.finished_at >= wanted.since))
+    if wanted.until is not None:
+        narrowing.append(jobs.c.submitted_at < wanted.until)
     return narrowing
 
 
@@ -94,7 +99,7 @@ def to_job(row: Mapping[Any, Any]) -> Job:
         lease_ends_at=row.get("lease_ends_at"),
         cancel_requested_at=row["cancel_requested_at"],
         message=row["message"],
-        progress=JobProgress(**row["progress"]),
+        progress=from_json(JobProgress, row["progress"]),
         details=row["details"],
         retry_of=row["retry_of"],
         collapsed_into=row["collapsed_into"],

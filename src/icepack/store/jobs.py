@@ -7,7 +7,7 @@ commits; see lanes.py. Only the claim and the finish, which must be fast, do it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -32,6 +32,7 @@ from icepack.domain.job import (
 )
 from icepack.domain.queue_ports import JobStore
 from icepack.domain.trace import Span, TraceContext
+from icepack.domain.wire import to_json
 from icepack.store.cancelling import Cancelling
 from icepack.store.clock import DatabaseClock
 from icepack.store.ending import Finishing, Return, Returning
@@ -90,7 +91,7 @@ class SqlJobStore(JobStore):
         return found.cancel_requested_at is not None
 
     def progress(self, claim: Claim, progress: JobProgress) -> None:
-        values = {**_claimed(claim), "done": asdict(progress)}
+        values = {**_claimed(claim), "done": to_json(progress)}
         with plain_faults(self._engine.url), at_once(self._engine) as connection:
             written = connection.execute(_PROGRESS, values).rowcount
         if not written:

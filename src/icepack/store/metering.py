@@ -13,11 +13,12 @@ from icepack.domain.actions import ActionKind
 from icepack.domain.figures import Figures, FiguresPort, Series
 from icepack.domain.job import JobState
 from icepack.domain.plan.cost import CostModel
+from icepack.domain.run import RunState
 from icepack.domain.tallying import EndedJob, Tally, cost_figures, tally
 from icepack.store.clock import DatabaseClock
 from icepack.store.faults import plain_faults
 from icepack.store.gauges import Gauges
-from icepack.store.schema import UNCOUNTED, jobs, metric_totals
+from icepack.store.schema import RUN_UNCOUNTED, UNCOUNTED, jobs, metric_totals, runs
 from icepack.store.transaction import reading, writing
 
 BATCH_JOBS = 500
@@ -50,17 +51,48 @@ def count_ended(engine: Engine, most_batches: int | None = None) -> int:
     """Puts jobs that have ended into the totals, each exactly once; how many."""
     counted, batches = 0, 0
     while most_batches is None or batches < most_batches:
-        last = _count_batch(engine) if _any_uncounted(engine) else 0
+        jobs_found, runs_found = _any_uncounted(engine)
+        last = max(_count_batch(engine) if jobs_found else 0, _count_runs(engine) if runs_found else 0)
         counted, batches = counted + last, batches + 1
         if last < BATCH_JOBS:
             break
     return counted
 
 
-def _any_uncounted(engine: Engine) -> bool:
-    """Asked first, so that a reading in quiet times takes no lock."""
+def _any_uncounted(engine: Engine) -> tuple[bool, bool]:
+    """Of jobs and of runs; asked first, so that a reading in quiet times takes no lock."""
+    of_jobs = select(jobs.c.number).where(UNCOUNTED).order_by(jobs.c.number).limit(1)
+    of_runs = select(runs.c.job_id).where(RUN_UNCOUNTED).order_by(runs.c.job_id).limit(1)
     with reading(engine) as connection:
-        return connection.scalar(select(jobs.c.number).where(UNCOUNTED).order_by(jobs.c.number).limit(1)) is not None
+        return connection.scalar(of_jobs) is not None, connection.scalar(of_runs) is not None
+
+
+def _count_runs(engine: Engine) -> int:
+    """Runs by hand; those of jobs, which are counted by themselves, are only marked."""
+    with writing(engine) as connection:
+        found = select(runs).where(RUN_UNCOUNTED).order_by(runs.c.job_id).limit(BATCH_JOBS)
+        rows = connection.execute(found.with_for_update(skip_locked=True)).all()
+        ids = [row.job_id for row in rows]
+        asked_for = set(connection.scalars(select(jobs.c.id).where(jobs.c.id.in_(ids))))
+        by_hand = [_by_hand(row._mapping) for row in rows if row.job_id not in asked_for]
+        if by_hand:
+            _add(connection, tally(by_hand))
+        if ids:
+            connection.execute(update(runs).where(runs.c.job_id.in_(ids)).values(counted=True))
+        return len(rows)
+
+
+def _by_hand(row: Mapping[Any, Any]) -> EndedJob:
+    state = RunState(row["state"])
+    return EndedJob(
+        kind=ActionKind(row["action"]),
+        state=JobState.FAILED if state is RunState.REFUSED else JobState(state.value),
+        submitted_at=row["started_at"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        record=row["record"],
+        by_hand=True,
+    )
 
 
 def _count_batch(engine: Engine) -> int:

@@ -6,7 +6,7 @@ statement; of SQLAlchemy only the pool is used, and a connection stays in autoco
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
@@ -36,16 +36,21 @@ class Prepared:
         return dict(self._compiled.params)
 
     def first(self, engine: Engine, values: Mapping[str, Any]) -> dict[str, Any] | None:
-        row = self._run(engine, {**self.constants, **values})
+        row = self._run(engine, {**self.constants, **values}, lambda cursor: cursor.fetchone())
         if row is None:
             return None
         return {name: _in_utc(value) for name, value in zip(self._columns, row, strict=True)}
 
-    def _run(self, engine: Engine, values: dict[str, Any]) -> Any:
+    def all(self, engine: Engine, values: Mapping[str, Any]) -> list[Any]:
+        """Every row as the driver has it."""
+        found: list[Any] = self._run(engine, {**self.constants, **values}, lambda cursor: cursor.fetchall())
+        return found
+
+    def _run(self, engine: Engine, values: dict[str, Any], fetch: Callable[[Any], Any]) -> Any:
         with _checked_out(engine) as connection:
             cursor = _cursor(connection)
             try:
-                return cursor.execute(self.text, values).fetchone()
+                return fetch(cursor.execute(self.text, values))
             except self._dialect.loaded_dbapi.Error as error:
                 if cursor.connection.closed:
                     connection.invalidate(error)

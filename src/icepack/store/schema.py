@@ -25,9 +25,10 @@ from sqlalchemy import (
     and_,
     false,
     literal_column,
+    true,
 )
 
-REVISION = "0005"
+REVISION = "0006"
 """The newest file in migrations/versions; numbers only grow, so they compare as text."""
 
 
@@ -101,12 +102,17 @@ runs = Table(
     Column("get_requests", BigInteger, nullable=False, server_default="0"),
     Column("put_requests", BigInteger, nullable=False, server_default="0"),
     *(Column(name, BigInteger, nullable=False, server_default="0") for name in EFFECT_COLUMNS),
+    # Whether its end is in the totals of metric_totals, or never will be, since a job's is.
+    Column("counted", Boolean, nullable=False, server_default=true()),
     Index("ix_runs_started", "started_at", "job_id"),
     Index("ix_runs_table_started", "table_name", "started_at", "job_id"),
     Index("ix_runs_action_started", "action", "started_at", "job_id"),
     Index("ix_runs_state_started", "state", "started_at", "job_id"),
     Index("ix_runs_last_of_kind", "table_name", "state", "action", "finished_at"),
 )
+
+RUN_UNCOUNTED = and_(runs.c.finished_at.is_not(None), runs.c.counted == false())
+_partial("ix_runs_uncounted", runs.c.job_id, where=RUN_UNCOUNTED)
 
 jobs = Table(
     "jobs",
@@ -229,6 +235,14 @@ events = Table(
 NO_JOB = events.c.job_id.is_(None)
 _partial("ix_events_without_job", events.c.at, where=NO_JOB)
 
+# Those that wait for a job; one that holds a job is known by its lane.
+workers = Table(
+    "workers",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("expires_at", UtcDateTime, nullable=False),
+)
+
 # What ended jobs amount to, so that a counter neither costs a scan nor falls when jobs are pruned.
 metric_totals = Table(
     "metric_totals",
@@ -323,6 +337,10 @@ audit_events = Table(
     Column("origin", Text, nullable=False),
     Column("outcome", Text, nullable=False),
     Column("details", JSON, nullable=False),
+    # Of the table that it is about, if it is about one.
+    Column("catalog", Text),
+    Column("namespace", Text),
+    Index("ix_audit_events_place", "catalog", "namespace", "number"),
     Index("ix_audit_events_at", "at"),
     Index("ix_audit_events_actor", "actor", "number"),
     Index("ix_audit_events_subject", "subject", "number"),

@@ -53,6 +53,7 @@ CALLS = {
     "GET /keys": lambda client, _: client.keys(),
     "POST /keys": lambda client, _: client.create_key("ci", role="operator", scopes=["lake.sales*"], expires_in="90d"),
     "DELETE /keys/{key_id}": lambda client, _: client.revoke_key(client.create_key("gone").id),
+    "GET /jobs/{job_id}/plan": lambda client, job_id: client.job_plan(job_id),
     "GET /schedules": lambda client, _: client.schedules(),
     "PUT /schedules": lambda client, _: client.put_schedules([{"match": "a.*", "schedule": "0 2 * * *"}], version=0),
     "GET /schedule/upcoming": lambda client, _: client.upcoming("orders"),

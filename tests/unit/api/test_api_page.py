@@ -14,10 +14,11 @@ from contract.observed import cached
 from contract.records import NOON, run, totals
 from icepack.api.table_list import Sort
 from icepack.domain.access import Role, Scope
-from icepack.domain.job import JobState
-from icepack.domain.queue_ports import CachedTable
+from icepack.domain.job import Claim, JobOutcome, JobProgress, JobState, PhaseMark
+from icepack.domain.queue_ports import AuditEvent, CachedTable
 from icepack.domain.status import Ref, SnapshotEntry, SnapshotStatus
 from icepack.domain.table import TableId
+from icepack.domain.trace import Phase, Span, TraceContext
 from icepack.domain.trend import fleet_lines
 
 from .service import ITEMS, LEASE, LOG, ODD, ORDERS, SALES, TABLES, Service, serving
@@ -363,3 +364,69 @@ class TestKeys:
         headers = guarded.key(Role.ADMIN, SALES)
         assert guarded.post("/keys", {"name": "mine"}, headers=headers).status_code == 403
         assert guarded.get("/keys", headers=headers).status_code == 403
+
+
+class TestJob:
+    def running(self, service: Service) -> Claim:
+        claim = service.stores.jobs.claim("worker", LEASE)
+        assert claim is not None
+        return claim
+
+    def test_its_phases_and_what_is_worked_on_are_told_while_it_runs(self, service: Service) -> None:
+        claim, began = self.running(service), datetime.now(UTC)
+        marks = (
+            PhaseMark(phase=Phase.PLANNING, started_at=began - timedelta(seconds=9)),
+            PhaseMark(phase=Phase.EXECUTION, started_at=began - timedelta(seconds=7)),
+        )
+        progress = JobProgress(partitions_completed=3, partitions_total=8, working_on=("día=1",), phases=marks)
+        service.stores.jobs.progress(claim, progress)
+        found = service.get(f"/jobs/{claim.job_id}").json()
+        assert found["progress"]["working_on"] == ["día=1"]
+        planning, execution = found["phases"]
+        assert (planning["phase"], planning["seconds"]) == ("planning", 2.0)
+        assert planning["ended_at"] == execution["started_at"]
+        assert (execution["ended_at"], execution["seconds"] >= 7) == (None, True)
+        service.stores.jobs.finish(claim, JobOutcome(state=JobState.SUCCEEDED))
+        ended = service.get(f"/jobs/{claim.job_id}").json()
+        assert ended["phases"][-1]["ended_at"] == ended["finished_at"]
+
+    def test_one_that_told_of_no_phase_has_none(self, service: Service) -> None:
+        claim = self.running(service)
+        assert service.get(f"/jobs/{claim.job_id}").json()["phases"] == []
+        service.stores.jobs.finish(claim, JobOutcome(state=JobState.CANCELLED))
+        assert service.get(f"/jobs/{claim.job_id}").json()["phases"] == []
+
+    def test_spans_are_in_its_story(self, service: Service) -> None:
+        claim, now = self.running(service), datetime.now(UTC)
+        context = TraceContext(trace_id="1" * 32, span_id="2" * 16)
+        span = Span(name="planning", context=context, parent_id=None, started_at=now, ended_at=now, failure="no way")
+        service.stores.jobs.trace(claim, [span])
+        told = service.get(f"/jobs/{claim.job_id}/events").json()["events"][-1]
+        assert (told["kind"], told["details"]["name"], told["details"]["failure"]) == ("span", "planning", "no way")
+
+    def test_its_plan_says_why_these_and_not_the_others(self, service: Service) -> None:
+        job_id = service.submit()
+        found = service.get(f"/jobs/{job_id}/plan").json()
+        assert [group["partition"]["path"] for group in found["compaction"]["groups"]] == ["día=1"]
+        (partition,) = found["partitions"]
+        assert (partition["path"], partition["planned"]) == ("día=1", True)
+        assert not found["looked_at_since"]
+        other = service.stores.jobs.list_jobs(limit=10).jobs[-1]
+        assert service.get(f"/jobs/{other.id}/plan").json()["compaction"] is None
+
+    def test_the_plan_of_an_unknown_table_is_a_problem(self, service: Service) -> None:
+        job_id = service.submit(TableId("lake", ("sales",), "dropped"))
+        assert service.get(f"/jobs/{job_id}/plan").status_code == 404
+
+
+class TestAudit:
+    def test_the_page_of_an_admin_of_some_tables_is_full_too(self, guarded: Service) -> None:
+        for number in range(40):
+            table = ORDERS if number % 10 == 0 else LOG
+            event = AuditEvent(at=NOON, actor="ann", action="api.x", details={"table": str(table)})
+            guarded.stores.audit.record(event)
+        mine = guarded.key(Role.ADMIN, SALES)
+        page = guarded.get("/audit", params={"limit": 3}, headers=mine).json()
+        rest = guarded.get("/audit", params={"limit": 3, "before": page["next_before"]}, headers=mine).json()
+        assert (len(page["entries"]), len(rest["entries"]), rest["next_before"]) == (3, 1, None)
+        assert {entry["details"]["table"] for entry in page["entries"]} == {str(ORDERS)}

@@ -9,8 +9,10 @@ from typing import Any
 from icepack.domain.actions import Compact, RemoveOrphanFiles
 from icepack.domain.ports import RunContext
 from icepack.domain.run import RunRecord, RunState
+from icepack.domain.trace import Span
 from icepack.service.locking import LockingRunner, cli_owner
 from icepack.service.maintenance import RetryPolicy, RunRequest, RunTools
+from icepack.tracing import Tracer
 
 from .parts import LEASE, OTHER, PATIENCE_SECONDS, TABLE, Flaky, later, submit
 from .test_maintenance import Memory, Table
@@ -140,3 +142,15 @@ def test_owners_tell_which_process_it_is() -> None:
 
     assert cli_owner().startswith("cli:")
     assert cli_owner().endswith(f":{os.getpid()}")
+
+
+def test_a_run_by_hand_is_traced_phase_by_phase(locks: Flaky) -> None:
+    spans: list[Span] = []
+    by_hand = runner(locks, Table())
+    by_hand._tracer = Tracer(spans.append)
+    record = by_hand.run(RunRequest(table=TABLE, action=Compact(rewrite_all=True)))
+    *phases, whole = spans
+    assert [span.name for span in phases] == ["planning", "execution", "commit"]
+    assert {span.parent_id for span in phases} == {whole.context.span_id}
+    assert whole.attributes["icepack.job_id"] == str(record.job_id)
+    assert (whole.name, whole.attributes["icepack.state"], whole.failure) == ("run", "succeeded", "")

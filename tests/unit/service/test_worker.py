@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from icepack.domain.actions import RemoveOrphanFiles
 from icepack.domain.job import JobEventKind, JobProgress, JobRequest, JobState
 from icepack.domain.ports import Progress
 from icepack.domain.run import RunRecord, RunState
-from icepack.errors import CatalogFault, Refused
+from icepack.errors import CatalogFault, EnvironmentFault, Refused
 from icepack.service.desk import WorkEnd, WorkTerms
 from icepack.service.maintenance import RunRequest
 from icepack.service.work import Worker, worker_name
@@ -53,7 +54,8 @@ class TestOneJob:
         ended = jobs.real.get(job.id)
         assert (ended.state, ended.attempts) == (JobState.SUCCEEDED, 1)
         assert ended.details["commits"] == [7]
-        assert ended.progress == JobProgress(files_processed=3, bytes_read=30, bytes_written=25)
+        assert replace(ended.progress, phases=()) == JobProgress(files_processed=3, bytes_read=30, bytes_written=25)
+        assert [mark.phase for mark in ended.progress.phases] == ["planning"]
         assert locks.list_locks() == []
         (request,) = runs.requests
         assert (request.table, request.job_id, request.attempt) == (TABLE, job.id, 1)
@@ -476,3 +478,21 @@ class TestLoop:
         one = worker(jobs, history, fail(), is_fit=lambda: False)
         assert one.work_on() is WorkEnd.RETURNED
         assert jobs.real.counts()[JobState.QUEUED] == 2
+
+
+def test_a_worker_that_waits_says_that_it_is_there_and_when_it_goes(jobs: Flaky, history: Flaky) -> None:
+    said: list[str] = []
+    waiting = worker(jobs, history, succeed)
+
+    class Book:
+        def attend(self, name: str, lease: timedelta) -> None:
+            said.append(f"{name} is there for {lease.total_seconds():.0f} s")
+            waiting.stop()
+
+        def leave(self, name: str) -> None:
+            said.append(f"{name} leaves")
+            raise EnvironmentFault("The database is away.")
+
+    waiting._desk = replace(waiting._desk, attendance=Book())
+    assert waiting.work_on() is WorkEnd.IDLE
+    assert said == [f"{waiting.name} is there for 15 s", f"{waiting.name} leaves"]

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import Query
+from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from icepack.api import examples
 from icepack.api.answers import Place, send
 from icepack.api.caller import Caller, Operator, Viewer
-from icepack.api.job_view import accepted, named, shown
+from icepack.api.fleet_shapes import JobPlan
+from icepack.api.job_view import accepted, listed_text, shown
 from icepack.api.parameters import JobId, Limit
 from icepack.api.shapes import JobAccepted, JobEvents, JobPage, JobView
 from icepack.domain.access import Role
-from icepack.domain.actions import ActionKind
+from icepack.domain.actions import ActionKind, Compact
 from icepack.domain.job import Job, JobFilter, JobNotFound, JobState
 from icepack.service.intake import Accepted
 
 place = Place("jobs")
+MOST_PARTITIONS = 1000
 
 
 @place.get("/jobs", JobPage, examples.ANSWERS["jobs"], role=Role.VIEWER, summary="Jobs, the newest first")
@@ -30,6 +34,8 @@ def list_jobs(
     catalog: Annotated[str | None, Query(max_length=2000, description="Only of this catalog.")] = None,
     action: Annotated[ActionKind | None, Query(description="Only of this action.")] = None,
     requester: Annotated[str | None, Query(max_length=2000, description="Only those that this one asked for.")] = None,
+    since: Annotated[AwareDatetime | None, Query(description="Only those that had not ended before then.")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="Only those that were asked for before then.")] = None,
     limit: Limit = 25,
     before: Annotated[int | None, Query(ge=0, lt=2**63, description="Older than this number: the page after.")] = None,
 ) -> Response:
@@ -41,10 +47,14 @@ def list_jobs(
         catalog=catalog,
         kind=action,
         requester=requester,
+        since=since,
+        until=until,
     )
-    page = parts.board.jobs(wanted, caller.sees, limit=limit, before=before)
+    found, more = parts.board.job_texts(wanted, caller.sees, limit=limit, before=before)
     now = parts.clock()
-    return send({"jobs": [named(job, now) for job in page.jobs], "next_before": page.next_before})
+    texts = ",".join(listed_text(job, now) for job in found)
+    body = f'{{"jobs":[{texts}],"next_before":{"null" if more is None else more}}}'
+    return Response(body, media_type="application/json")
 
 
 @place.get("/jobs/{job_id}", JobView, examples.ANSWERS["job"], role=Role.VIEWER, summary="One job and its progress")
@@ -58,6 +68,27 @@ def get_job_events(caller: Viewer, job_id: JobId) -> Response:
     """The oldest first."""
     _seen(caller, job_id)
     return send({"events": caller.parts.jobs.events(job_id)})
+
+
+@place.get("/jobs/{job_id}/plan", JobPlan, examples.ANSWERS["job_plan"], role=Role.VIEWER, summary="A job's plan")
+def get_job_plan(caller: Viewer, job_id: JobId) -> Response:
+    """Which partitions a compaction takes and why not the others, estimated from the cached status of its table."""
+    job, intake = _seen(caller, job_id), caller.parts.intake
+    cached = intake.known(job.table)
+    action = job.action if isinstance(job.action, Compact) else None
+    verdicts = intake.why(cached, action) if action else {}
+    shown = sorted(verdicts.items(), key=lambda item: (not item[1].planned, item[0]))[:MOST_PARTITIONS]
+    return send(
+        {
+            "job_id": job.id,
+            "table_name": str(job.table),
+            "observed_at": cached.status.observed_at,
+            "looked_at_since": job.started_at is not None and cached.status.observed_at > job.started_at,
+            "compaction": intake.plan(cached, action) if action else None,
+            "partitions": [{"path": key.path, "spec_id": key.spec_id, **asdict(why)} for key, why in shown],
+            "partitions_total": len(verdicts),
+        }
+    )
 
 
 @place.post("/jobs/{job_id}/cancel", JobView, examples.ANSWERS["job"], role=Role.OPERATOR, summary="Cancel a job")

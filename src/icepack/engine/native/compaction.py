@@ -7,7 +7,7 @@ import logging
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from icepack import __version__
 from icepack.domain.actions import Compact
@@ -15,6 +15,8 @@ from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.ports import Progress, RunContext
 from icepack.engine.native.coverage import TableFacts, group_obstacle, table_obstacle
 from icepack.engine.native.job import (
+    Done,
+    Told,
     kernel_obstacle,
     may_have_failed,
     possible_outputs,
@@ -36,10 +38,6 @@ DELETE_SHARE = 0.25
 DEFAULT_COMMITS = 10
 MOST_TOLD = 100
 """Groups that a run record tells apart; a table may have many thousands."""
-
-
-class Teller(Protocol):
-    def __call__(self, files_done: int, bytes_done: int, groups_done: int = 0) -> None: ...
 
 
 @dataclass(slots=True)
@@ -151,7 +149,7 @@ class NativeCompaction:
         if may_have_failed(self._spark, answers):
             kept = {file.path for answer in answers if answer.written for file in answer.written.files}
             self._delete(path for path in possible_outputs(self._spark, tasks) if path not in kept)
-        tell(sum(len(group.files) for group in groups), sum(group.bytes for group in groups), len(groups))
+        tell(Done(sum(len(group.files) for group in groups), sum(group.bytes for group in groups), len(groups)))
         return answers
 
     def _settle(self, rewrite: JavaRewrite, groups: Sequence[Group], made: Mapping[int, list[Answer]]) -> None:
@@ -240,19 +238,20 @@ class NativeCompaction:
             except Py4JJavaError:
                 log.warning("%s was not committed and could not be deleted; it is an orphan now.", path)
 
-    def _teller(self) -> Teller:
+    def _teller(self) -> Told:
         before = list(self.outcome.native.values())
         files, size = sum(len(group.files) for group in before), sum(group.bytes for group in before)
         total = sum(group.files for group in self._plan.groups)
 
-        def tell(files_done: int, bytes_done: int, groups_done: int = 0) -> None:
+        def tell(done: Done) -> None:
             progress = Progress(
-                done=files + files_done,
+                done=files + done.files,
                 total=total,
-                groups_done=len(before) + groups_done,
+                groups_done=len(before) + done.groups,
                 groups=len(self._plan.groups),
-                files=files + files_done,
-                bytes_read=size + bytes_done,
+                files=files + done.files,
+                bytes_read=size + done.bytes,
+                working_on=tuple(self._plan.groups[number].partition.path for number in done.working_on),
             )
             if self._context.cancel.is_set():
                 return

@@ -8,16 +8,17 @@ import shutil
 import threading
 import time
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from icepack.kernel.executor import Answer, Assignment, runner, versions
+from icepack.kernel.executor import Answer, Assignment, Tally, runner, versions
 from icepack.kernel.task import ATTEMPT
 
 if TYPE_CHECKING:
@@ -29,9 +30,22 @@ POLL_SECONDS = 0.5
 STRAGGLER_SECONDS = 5.0
 STRAGGLER_POLL_SECONDS = 0.05
 MISSING = "missing: "
+MOST_RUNNING = 100
 
-Told = Callable[[int, int], None]
-"""How many files, and how many of their bytes, are done."""
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How far the tasks are."""
+
+    files: int
+    bytes: int
+    groups: int
+    """Groups whose tasks are all done."""
+    working_on: tuple[int, ...] = ()
+    """Groups that have a task under way."""
+
+
+Told = Callable[[Done], None]
 
 _probed: dict[int, str] = {}
 
@@ -80,10 +94,18 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Assignment], storage: Mapping
     payload = [replace(item, task=replace(item.task, threads=threads)) for item in ordered]
     # Broadcast, not captured or configured: neither the event log nor an error message shows it.
     secrets = context.broadcast(dict(storage))
-    done, size = context.accumulator(0), context.accumulator(0)
+    done, size, groups = context.accumulator(0), context.accumulator(0), context.accumulator({}, Tally())
+    wanted = Counter(item.group for item in payload)
+
+    def tell(tag: str) -> None:
+        finished = [number for number, count in dict(groups.value).items() if count >= wanted[number]]
+        under_way = sorted({payload[index].group for index in _running(context, tag) if index < len(payload)})
+        told(Done(done.value, size.value, len(finished), tuple(under_way)))
+
     try:
-        with _to_the_end(context), _telling(lambda: told(done.value, size.value)):
-            return list(context.parallelize(payload, len(payload)).mapPartitions(runner(secrets, done, size)).collect())
+        with _to_the_end(context) as tag, _telling(lambda: tell(tag)):
+            run = runner(secrets, done, size, groups)
+            return list(context.parallelize(payload, len(payload)).mapPartitions(run).collect())
     finally:
         secrets.unpersist()
 
@@ -107,12 +129,12 @@ def _is_speculative(spark: SparkSession) -> bool:
 
 
 @contextmanager
-def _to_the_end(context: Any) -> Iterator[None]:
+def _to_the_end(context: Any) -> Iterator[str]:
     """A job that was stopped has tasks that still write, until Spark takes their worker away: it is waited for."""
     tag = f"icepack-tasks-{uuid4()}"
     context.addJobTag(tag)
     try:
-        yield
+        yield tag
     except BaseException:
         deadline = time.monotonic() + STRAGGLER_SECONDS
         while _active_tasks(context, tag) and time.monotonic() < deadline:
@@ -123,10 +145,36 @@ def _to_the_end(context: Any) -> Iterator[None]:
 
 
 def _active_tasks(context: Any, tag: str) -> int:
+    return sum(stage.numActiveTasks for stage in _stages(context, tag))
+
+
+def _stages(context: Any, tag: str) -> list[Any]:
     tracker = context.statusTracker()
     jobs = map(tracker.getJobInfo, context._jsc.sc().statusTracker().getJobIdsForTag(tag))
     stages = [tracker.getStageInfo(number) for job in jobs if job is not None for number in job.stageIds]
-    return sum(stage.numActiveTasks for stage in stages if stage is not None)
+    return [stage for stage in stages if stage is not None]
+
+
+def _running(context: Any, tag: str) -> list[int]:
+    """The places in the list of tasks that are worked on now; only these are asked for, however many there are."""
+    from py4j.protocol import Py4JError
+
+    try:
+        jvm, store = context._jvm, context._jsc.sc().statusStore()
+        status = jvm.org.apache.spark.status.api.v1.TaskStatus.RUNNING
+        wanted = jvm.java.util.Collections.singletonList(status)
+        order = jvm.org.apache.spark.status.api.v1.TaskSorting.ID
+        return [
+            int(found.apply(position).index())
+            for stage in _stages(context, tag)
+            if stage.numActiveTasks
+            for found in [store.taskList(stage.stageId, stage.currentAttemptId, 0, MOST_RUNNING, order, wanted)]
+            for position in range(found.size())
+        ]
+    except (Py4JError, AttributeError, TypeError) as exc:
+        # What is worked on is nice to know; a Spark that tells it otherwise runs all the same.
+        log.debug("Spark does not tell which tasks run: %s", exc)
+        return []
 
 
 @contextmanager

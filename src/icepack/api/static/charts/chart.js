@@ -2,11 +2,15 @@
 import { bars } from "./bars.js";
 import { heat } from "./heat.js";
 import { line, spark } from "./line.js";
+import { pairs } from "./pairs.js";
+import { phases } from "./phases.js";
 import { pieces } from "./pieces.js";
+import { tiles } from "./tiles.js";
 import { timeline } from "./timeline.js";
 import { hideTip } from "./tip.js";
+import { week } from "./week.js";
 
-const KINDS = { bars, heat, line, pieces, spark, timeline };
+const KINDS = { bars, heat, line, pairs, phases, pieces, spark, tiles, timeline, week };
 
 export function chart(element, { value, expression }, { evaluateLater, effect, cleanup }) {
   const read = evaluateLater(expression);

@@ -81,9 +81,8 @@ async function look() {
     const now = new Map(jobs.map((job) => [job.id, JSON.stringify([job.state, job.progress])]));
     const before = seen;
     seen = now;
-    // Whatever may have begun before the first look is told of once more than needed, rather than never.
-    const isNews = before ? (job) => before.get(job.id) !== now.get(job.id) : (job) => job.finished_at === null;
-    jobs.filter(isNews).forEach((job) => spread("job", job));
+    // What changed before the first look is not known, so that one tells of all.
+    jobs.filter((job) => !before || before.get(job.id) !== now.get(job.id)).forEach((job) => spread("job", job));
   } catch (problem) {
     if (problem.status === 401) close();
   }

@@ -33,6 +33,10 @@ export const state = (name) => STATES[name] ?? spoken(name);
 export const severity = (name) => SEVERITIES[name] ?? "Healthy";
 export const strategy = (name) => STRATEGIES[name] ?? spoken(name);
 export const bandName = (name) => BANDS[name] ?? spoken(name);
+export const setting = (name) => {
+  const text = spoken(name);
+  return text.charAt(0).toUpperCase() + text.slice(1);
+};
 export const issueCodes = Object.keys(ISSUES);
 export const actionKinds = Object.keys(ACTIONS);
 
@@ -48,6 +52,7 @@ const REMEDIES = {
   forbidden: "Ask an admin for a key with that role.",
   "too-many-requests": "Wait a moment, then try again.",
   "table-not-found": "Health sync finds new tables at its next round; a dropped one is gone from here, too.",
+  "job-not-found": "Jobs that ended long ago are pruned; what they did stays in the history of their table.",
   "job-state": "Reload to see what became of it.",
   "version-conflict": "Reload, look at what was changed, and change it again.",
   "cost-limit": "Raise the limit, or narrow the partitions.",
