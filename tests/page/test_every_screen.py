@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page
 
-from .conftest import DESKTOP, PHONE
-from .looks import overflows, serious_findings, take_picture
+from .looks import check_looks
 from .server import Server
 
 SCREENS = {
@@ -29,12 +28,4 @@ def test_axe_finds_nothing_serious_and_nothing_is_cut_off(
     path, complete = SCREENS[name]
     page = visit(server.url, path)
     page.locator(complete).first.wait_for()
-    for look, size in (("desktop", DESKTOP), ("phone", PHONE)):
-        page.set_viewport_size(size)
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            take_picture(page, f"{name}-{look}-{scheme}")
-            assert overflows(page) <= 0
-        # Dark on the phone and light on the desk: every colour and every layout is looked at once.
-        page.emulate_media(color_scheme="light" if look == "desktop" else "dark")
-        assert serious_findings(page) == []
+    check_looks(page, name)
