@@ -54,6 +54,7 @@ from icepack.service.orchestrator import Orchestrator
 from icepack.service.overview import Figures
 from icepack.service.patience import PatientHistory
 from icepack.service.pricing import Pricing
+from icepack.service.prompt_sync import PromptSync
 from icepack.service.schedule_log import ScheduleLog
 from icepack.service.scheduler import Scheduler
 from icepack.service.service import CompactionService, PolicyBook
@@ -329,6 +330,13 @@ class App:
             clock=utc_now,
             named=named_tables(self.loaded.config),
             terms=SyncTerms(refresh_after=sync.refresh_after, threads=sync.parallelism),
+        )
+
+    @cached_property
+    def prompt_sync(self) -> PromptSync:
+        interval = self.loaded.config.health_sync.interval
+        return PromptSync(
+            self.health_sync, self.stores.board, self.stores.cache.state, interval=interval, clock=utc_now
         )
 
     def close(self) -> None:

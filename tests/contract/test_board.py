@@ -24,7 +24,7 @@ from icepack.store.board import SqlBoard
 from icepack.store.history import SqlHistoryStore
 
 from .observed import cached
-from .queueing import DONE, LEASE, Queue, request
+from .queueing import DAWN, DONE, LEASE, Queue, request
 from .records import NOON, ODD, ORDERS, run, totals
 
 NOWHERE = ()
@@ -81,6 +81,8 @@ class TestJobs:
             JobFilter(states=frozenset({JobState.QUEUED, JobState.RUNNING}), catalog="lake"),
             JobFilter(table=ORDERS, kind=ActionKind.COMPACT, requester="ann"),
             JobFilter(kind=ActionKind.EXPIRE_SNAPSHOTS),
+            JobFilter(since=DAWN + timedelta(minutes=30)),
+            JobFilter(since=DAWN, until=DAWN + timedelta(minutes=30)),
         ],
     )
     @pytest.mark.parametrize("scopes", [EVERYTHING, (Scope("lake", "s*"),), NOWHERE])
@@ -90,6 +92,9 @@ class TestJobs:
         for table in (ORDERS, ODD, TableId("lake", ("ops",), "log")):
             queue.submit(table, requester="ann")
         queue.claim()
+        queue.jobs.finish(queue.claim(), DONE)
+        queue.clock.shift(timedelta(hours=1))
+        queue.submit(TableId("lake", ("sales",), "late"))
         before = None
         while True:
             page = board.jobs(wanted, scopes, limit=1, before=before)

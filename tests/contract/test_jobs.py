@@ -461,6 +461,22 @@ def test_listing_narrows_by_everything_asked(queue: Queue) -> None:
     assert queue.jobs.list_jobs(JobFilter(table=orders.table)).jobs[0] == claim.job
 
 
+def test_listing_narrows_by_time(queue: Queue) -> None:
+    ended = queue.submit()
+    queue.jobs.finish(queue.claim(), DONE)
+    queue.clock.shift(timedelta(hours=2))
+    noon = queue.clock.read()
+    open_still = queue.submit("lake.sales.returns")
+
+    def found(**wishes: object) -> list[UUID]:
+        return [job.id for job in queue.jobs.list_jobs(JobFilter(**wishes)).jobs]  # type: ignore[arg-type]
+
+    assert found(since=noon - timedelta(hours=3)) == [open_still.id, ended.id]
+    assert found(since=noon - timedelta(hours=1)) == [open_still.id]
+    assert found(since=noon + timedelta(hours=9)) == [open_still.id], "it may end any time"
+    assert found(until=noon) == [ended.id]
+
+
 def test_events_tell_the_whole_story(queue: Queue) -> None:
     job = queue.submit(requester="ann")
     queue.jobs.fail(queue.claim("first"), "conflict")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
 from fastapi import FastAPI
-from starlette.staticfiles import StaticFiles
 
 from icepack import __version__
 from icepack.api import problems
@@ -21,6 +19,7 @@ from icepack.api.gate import LOOPBACK_NAMES, Gate, GateTerms
 from icepack.api.limits import Limits
 from icepack.api.news import News
 from icepack.api.oidc import Oidc, OidcTerms
+from icepack.api.page import serve_page
 from icepack.api.parts import Parts
 from icepack.api.previews import Previews
 from icepack.api.readiness import ReadinessCheck
@@ -39,7 +38,6 @@ THREADS = 6
 SWITCH_SECONDS = 0.001
 STREAM_SECONDS = 3600.0
 WRONG_KEYS_PER_SECOND, WRONG_KEYS_AT_ONCE = 0.5, 20
-STATIC = Path(__file__).parent / "static"
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -65,8 +63,7 @@ def build_api(
     for place in (probes, session, stream, jobs, submit, tables, fleet, agenda, settings, keys):
         api.include_router(place.place.router, prefix=BASE)
     api.include_router(probes.place.router, include_in_schema=False)
-    if (STATIC / "index.html").is_file():
-        api.mount("/", StaticFiles(directory=STATIC, html=True), name="page")
+    serve_page(api)
     api.add_middleware(Gate, terms=gate_terms(app.loaded.config))
     _describe(api)
     return api

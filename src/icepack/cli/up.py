@@ -7,7 +7,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from threading import Event, Thread
 
 import click
@@ -19,6 +21,8 @@ from icepack.cli.serve import INTERRUPTED, told_to_stop
 from icepack.config import CompactionConfig
 from icepack.domain.queue_ports import RefreshUnderWay
 from icepack.service.looping import repeat
+from icepack.service.patience import Backoff
+from icepack.service.prompt_sync import LOOK_EVERY, PromptSync
 from icepack.service.reaping import reaping
 from icepack.service.supervising import Supervisor
 from icepack.wiring import App
@@ -102,44 +106,59 @@ def _what(config: CompactionConfig, parts: list[str], worker_command: list[str] 
 Step = Callable[[Event], object]
 
 
-def _steps(app: App, parts: list[str]) -> dict[str, tuple[Step, timedelta]]:
+@dataclass(frozen=True, slots=True)
+class Rhythm:
+    """What is done again and again, how often, and how rarely at most after failures."""
+
+    step: Step
+    every: timedelta
+    rarest: timedelta
+
+
+def _steps(app: App, parts: list[str]) -> dict[str, Rhythm]:
     config = app.loaded.config
-    every: dict[str, tuple[Step, timedelta]] = {
-        "scheduler": (lambda stop: render.tell_schedule(app.scheduler.run_once(stop)), POLL),
-        "orchestrator": (
+    prompt, sync_every = app.prompt_sync, config.health_sync.interval
+    orchestrate_every = config.orchestrator.interval
+    every: dict[str, Rhythm] = {
+        "scheduler": Rhythm(lambda stop: render.tell_schedule(app.scheduler.run_once(stop)), POLL, POLL),
+        "orchestrator": Rhythm(
             lambda stop: app.orchestrator.run_once(shadow=config.orchestrator.shadow, stop=stop),
-            config.orchestrator.interval,
+            orchestrate_every,
+            orchestrate_every,
         ),
-        "health-sync": (lambda stop: _refresh(app, stop), config.health_sync.interval),
+        "health-sync": Rhythm(lambda stop: _refresh(prompt, stop), min(LOOK_EVERY, sync_every), sync_every),
     }
     if not config.scheduler.enabled:
         every.pop("scheduler")
     return {name: step for name, step in every.items() if name in parts}
 
 
-def _refresh(app: App, stop: Event) -> None:
+def _refresh(prompt: PromptSync, stop: Event) -> None:
     try:
-        app.health_sync.run_once(stop=stop)
+        prompt.look(stop)
     except RefreshUnderWay as exc:
         render.tell(str(exc))
 
 
+def _tell(name: str, text: str) -> None:
+    render.tell(f"{name}: {text}")
+
+
 @contextmanager
-def _looping(steps: Mapping[str, tuple[Step, timedelta]], give_up: Callable[[], None]) -> Iterator[None]:
+def _looping(steps: Mapping[str, Rhythm], give_up: Callable[[], None]) -> Iterator[None]:
     """Each in a thread of its own, until the block ends; one that cannot go on ends it all, and says why."""
     stop = Event()
     failed: list[BaseException] = []
 
-    def loop(name: str, step: Step, every: timedelta) -> None:
+    def loop(name: str, rhythm: Rhythm) -> None:
+        backoff = Backoff(first_seconds=1.0, longest_seconds=max(rhythm.rarest.total_seconds(), 1.0))
         try:
-            repeat(lambda: step(stop), every=every, stop=stop, tell=lambda text: render.tell(f"{name}: {text}"))
+            repeat(lambda: rhythm.step(stop), every=rhythm.every, stop=stop, tell=partial(_tell, name), backoff=backoff)
         except BaseException as exc:
             failed.append(exc)
             give_up()
 
-    threads = [
-        Thread(target=loop, args=(name, step, every), name=f"icepack-{name}") for name, (step, every) in steps.items()
-    ]
+    threads = [Thread(target=loop, args=(name, rhythm), name=f"icepack-{name}") for name, rhythm in steps.items()]
     for thread in threads:
         thread.start()
     try:

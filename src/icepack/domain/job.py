@@ -241,6 +241,10 @@ class JobFilter:
     catalog: str | None = None
     kind: ActionKind | None = None
     requester: str | None = None
+    since: datetime | None = None
+    """Those that wait, run or have ended at or after this moment."""
+    until: datetime | None = None
+    """Those that were asked for before this moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

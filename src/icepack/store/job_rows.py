@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-from sqlalchemy import ColumnElement, Connection, Select, select
+from sqlalchemy import ColumnElement, Connection, Select, or_, select
 
 from icepack.domain.access import namespace_text
 from icepack.domain.actions import action_from_json, action_to_json
@@ -40,6 +40,10 @@ def conditions(wanted: JobFilter, before: int | None) -> list[ColumnElement[bool
         narrowing.append(jobs.c.state.in_(sorted(wanted.states)))
     if before is not None:
         narrowing.append(jobs.c.number < before)
+    if wanted.since is not None:
+        narrowing.append(or_(jobs.c.finished_at.is_(None), jobs.c.finished_at >= wanted.since))
+    if wanted.until is not None:
+        narrowing.append(jobs.c.submitted_at < wanted.until)
     return narrowing
 
 

@@ -9,7 +9,7 @@ from json.encoder import encode_basestring_ascii
 from math import isfinite
 from typing import Any
 
-from sqlalchemy import Engine, Integer, Select, Text, bindparam, cast, literal_column, select
+from sqlalchemy import Engine, Integer, Select, Text, bindparam, cast, literal_column, or_, select
 
 from icepack.domain.access import Scopes
 from icepack.domain.access_ports import JobText
@@ -18,7 +18,7 @@ from icepack.domain.table import TableId
 from icepack.domain.wire import to_json_text
 from icepack.store.globs import within
 from icepack.store.prepared import Prepared
-from icepack.store.schema import jobs
+from icepack.store.schema import UtcDateTime, jobs
 from icepack.store.transaction import reading
 
 MOST_STATEMENTS = 256
@@ -33,6 +33,12 @@ _COLUMNS = [
 _NAMES = tuple(str(column.name) for column in _COLUMNS)
 _NUMBER = _NAMES.index("number")
 _EQUAL = {"table": jobs.c.table_name, "catalog": jobs.c.catalog, "kind": jobs.c.action, "requester": jobs.c.requester}
+_SINCE, _UNTIL = (bindparam(name, type_=UtcDateTime()) for name in ("since", "until"))
+_BOUNDS = {
+    "before": jobs.c.number < bindparam("before", type_=jobs.c.number.type),
+    "since": or_(jobs.c.finished_at.is_(None), jobs.c.finished_at >= _SINCE),
+    "until": jobs.c.submitted_at < _UNTIL,
+}
 _NO_PROGRESS = to_json_text(JobProgress())
 
 
@@ -47,7 +53,8 @@ class JobTexts:
     def page(self, wanted: JobFilter, scopes: Scopes, rows: int, before: int | None) -> list[JobText]:
         given = {name: str(value) for name in _EQUAL if (value := getattr(wanted, name)) is not None}
         states = {f"state_{place}": state for place, state in enumerate(sorted(wanted.states))}
-        values: dict[str, Any] = {**given, **states, **({} if before is None else {"before": before})}
+        bounds = {"before": before, "since": wanted.since, "until": wanted.until}
+        values: dict[str, Any] = {**given, **states, **{k: v for k, v in bounds.items() if v is not None}}
         shape = (tuple(values), scopes, rows)
         return [self._ended.get(row[_NUMBER]) or self._written(row) for row in self._rows(shape, values)]
 
@@ -78,8 +85,7 @@ class JobTexts:
         states = [bindparam(name, type_=Text) for name in names if name.startswith("state_")]
         if states:
             narrowing.append(jobs.c.state.in_(states))
-        if "before" in names:
-            narrowing.append(jobs.c.number < bindparam("before", type_=jobs.c.number.type))
+        narrowing += [_BOUNDS[name] for name in names if name in _BOUNDS]
         found = select(*_COLUMNS).where(within(jobs, scopes, self._engine.dialect), *narrowing)
         # Written into the statement: a bound limit would let a prepared plan expect any number of rows, and sort them.
         return found.order_by(jobs.c.number.desc()).limit(literal_column(str(int(rows)), Integer))

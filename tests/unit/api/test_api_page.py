@@ -390,6 +390,12 @@ class TestJob:
         ended = service.get(f"/jobs/{claim.job_id}").json()
         assert ended["phases"][-1]["ended_at"] == ended["finished_at"]
 
+    def test_one_that_told_of_no_phase_has_none(self, service: Service) -> None:
+        claim = self.running(service)
+        assert service.get(f"/jobs/{claim.job_id}").json()["phases"] == []
+        service.stores.jobs.finish(claim, JobOutcome(state=JobState.CANCELLED))
+        assert service.get(f"/jobs/{claim.job_id}").json()["phases"] == []
+
     def test_spans_are_in_its_story(self, service: Service) -> None:
         claim, now = self.running(service), datetime.now(UTC)
         context = TraceContext(trace_id="1" * 32, span_id="2" * 16)

@@ -7,6 +7,7 @@ from typing import Annotated
 from uuid import UUID
 
 from fastapi import Query
+from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from icepack.api import examples
@@ -33,6 +34,8 @@ def list_jobs(
     catalog: Annotated[str | None, Query(max_length=2000, description="Only of this catalog.")] = None,
     action: Annotated[ActionKind | None, Query(description="Only of this action.")] = None,
     requester: Annotated[str | None, Query(max_length=2000, description="Only those that this one asked for.")] = None,
+    since: Annotated[AwareDatetime | None, Query(description="Only those that had not ended before then.")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="Only those that were asked for before then.")] = None,
     limit: Limit = 25,
     before: Annotated[int | None, Query(ge=0, lt=2**63, description="Older than this number: the page after.")] = None,
 ) -> Response:
@@ -44,6 +47,8 @@ def list_jobs(
         catalog=catalog,
         kind=action,
         requester=requester,
+        since=since,
+        until=until,
     )
     found, more = parts.board.job_texts(wanted, caller.sees, limit=limit, before=before)
     now = parts.clock()

@@ -1,0 +1,32 @@
+/* From values to places. */
+export function scale(from, to, start, end) {
+  const span = to - from || 1;
+  return (value) => start + ((value - from) / span) * (end - start);
+}
+
+/* A few round values that cover the span. */
+export function ticks(from, to, wanted = 4) {
+  const raw = (to - from || 1) / wanted;
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((times) => times * power).find((size) => size >= raw);
+  const found = [];
+  for (let at = Math.ceil(from / step) * step; at <= to + step / 1e6; at += step) found.push(Number(at.toPrecision(12)));
+  return found;
+}
+
+const DAY = 86400e3;
+const STEPS = [60e3, 300e3, 900e3, 3600e3, 3 * 3600e3, 6 * 3600e3, 12 * 3600e3, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 30 * DAY, 91 * DAY, 365 * DAY];
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
+
+/* Moments at round times of the reader's zone, with their names. */
+export function timeTicks(from, to, wanted) {
+  const step = STEPS.find((size) => (to - from) / size <= wanted) ?? STEPS.at(-1);
+  const zone = new Date(from).getTimezoneOffset() * 60e3;
+  const found = [];
+  for (let at = Math.ceil((from - zone) / step) * step + zone; at <= to; at += step) {
+    const isMidnight = (at - zone) % DAY === 0;
+    found.push({ at, name: step < DAY && !isMidnight ? clock.format(at) : day.format(at) });
+  }
+  return found;
+}

@@ -1,0 +1,2 @@
+/* An address that leads nowhere. */
+export default () => ({});

@@ -1,0 +1,113 @@
+"""The second story: something failed tonight; find it, understand, repair, retry. With a real worker and Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import pyarrow as pa
+import pytest
+from playwright.sync_api import Page, expect
+from pyiceberg.catalog import load_catalog
+
+from .looks import take_picture
+from .server import Server
+
+FILES = 12
+PATIENCE_MS = 180_000
+
+
+class Broken:
+    """A table one of whose data files has gone from the storage, and can be brought back."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        files = table.inspect.files().to_pylist()
+        self._file = Path(files[0]["file_path"].removeprefix("file://"))
+        self._away = self._file.with_suffix(".away")
+
+    @property
+    def file(self) -> str:
+        return self._file.name
+
+    def lose(self) -> None:
+        self._file.rename(self._away)
+
+    def repair(self) -> None:
+        self._away.rename(self._file)
+
+    def ids(self) -> list[int]:
+        return sorted(self._table.refresh().scan().to_arrow()["id"].to_pylist())
+
+
+@pytest.fixture
+def broken(settings: dict[str, Any]) -> Iterator[Broken]:
+    catalog = load_catalog("lake", **settings["catalogs"]["lake"])
+    catalog.create_namespace_if_not_exists("night")
+    schema = pa.schema([("id", pa.int64()), ("v", pa.string())])
+    table = catalog.create_table(("night", "events"), schema)
+    for number in range(FILES):
+        table.append(pa.table({"id": [2 * number, 2 * number + 1], "v": ["a", "b"]}, schema=schema))
+    found = Broken(table)
+    found.lose()
+    try:
+        yield found
+    finally:
+        catalog.drop_table(("night", "events"))
+        catalog.drop_namespace("night")
+        catalog.close()
+
+
+@pytest.fixture
+def up(broken: Broken, lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[Server]:
+    folder, settings = lake_copy()
+    parts = ("up", "--without", "scheduler", "--without", "orchestrator")
+    serving = Server(folder, {**settings, "worker": {"poll": "200ms", "max_attempts": 1}}, parts)
+    try:
+        serving.wait()
+        yield serving
+    finally:
+        serving.end()
+
+
+def ask_for_a_compaction(up: Server) -> bool:
+    """As a schedule would; not before health sync has found the table."""
+    request = Request(f"{up.url}/api/v1/tables/lake.night.events/actions/compact", b"{}", method="POST")
+    request.add_header("Content-Type", "application/json")
+    try:
+        with urlopen(request) as answer:
+            return bool(answer.status == 202)
+    except OSError:
+        return False
+
+
+def test_something_failed_tonight_find_it_understand_and_retry(
+    up: Server, broken: Broken, visit: Callable[..., Page]
+) -> None:
+    up.until(lambda: ask_for_a_compaction(up), "The table")
+    page = visit(up.url, "#/jobs")
+    expect(page.locator(".lead")).to_contain_text("1 job failed", timeout=PATIENCE_MS)
+
+    page.locator(".lead").get_by_role("link", name="1 job failed").click()
+    row = page.locator(".joblist li")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("lake.night.events")
+    row.get_by_role("link").click()
+
+    trouble = page.locator(".trouble")
+    expect(trouble).to_contain_text(broken.file)
+    expect(trouble).to_contain_text("It went wrong in its execution")
+    expect(trouble).to_contain_text("Nothing was committed, so the table is as it was.")
+    expect(page.locator(".phase.is-failed")).to_have_count(1)
+    take_picture(page, "story-failed-desktop-light")
+
+    broken.repair()
+    page.get_by_role("button", name="Retry").click()
+    expect(page.locator("h1 .tag")).to_have_text("Succeeded", timeout=PATIENCE_MS)
+    expect(page.locator(".changes tr").filter(has_text="Data files")).to_contain_text(str(FILES))
+    expect(page.locator(".proof")).to_contain_text(f"Proven: {2 * FILES} rows before and after")
+    expect(page.locator(".phase[data-phase=commit]")).to_have_count(1)
+    take_picture(page, "story-retried-desktop-light")
+    assert broken.ids() == list(range(2 * FILES))
