@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 from tests.page.chromium import FLAGS, find_or_install
 from tests.page.seeding import many, seed
 from tests.page.server import Server
@@ -20,7 +20,7 @@ TABLES = 10_000
 VIEWS = 7
 GOAL_MS = 1000.0
 FRAME_GOAL_MS = 33.4
-SIZE = {"width": 1360, "height": 860}
+SIZE: ViewportSize = {"width": 1360, "height": 860}
 SCREENS = {"Fleet": ("#/", ".lead"), "Tables": ("#/tables", ".rows-space .row:not(.is-empty)")}
 
 WAIT_FOR = """

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from icepack.domain.access import Scopes
 from icepack.domain.fleet import Pool, Resource, pools_of
-from icepack.domain.job import Job, JobFilter, JobState
+from icepack.domain.job import Job
 from icepack.domain.queue_ports import JobStore, TableCache, TableSummary
 from icepack.domain.table import TableId
 from icepack.errors import ConfigError
+from icepack.service.active import active_jobs
 from icepack.service.candidates import Known, from_cache
 from icepack.service.directory import Directory, Listing
 from icepack.service.remembering import Remembered
@@ -19,8 +20,6 @@ from icepack.service.service import PolicyBook
 from icepack.service.spending import Purse
 
 REMEMBERED_SECONDS = 60.0
-PAGE = 500
-ACTIVE = frozenset({JobState.QUEUED, JobState.RUNNING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ class Budgets:
         pools = {pool for item in listing.tables for pool in self._pools(item)} if self._any(listing) else set()
         if not pools:
             return ()
-        active = list(self._active())
+        active = list(active_jobs(self._jobs))
         spent = self._purse.spent(active, self._known(active), self._clock())
         return tuple(
             Budget(layer=pool.layer, resource=pool.resource, limit=pool.limit, spent=spent.get(pool, 0.0))
@@ -82,15 +81,6 @@ class Budgets:
             return pools_of(base, rules, item.table, item.brief.properties)
         except ConfigError:
             return pools_of(base, rules, item.table, {})
-
-    def _active(self) -> Iterator[Job]:
-        before: int | None = None
-        while True:
-            page = self._jobs.list_jobs(JobFilter(states=ACTIVE), limit=PAGE, before=before)
-            yield from page.jobs
-            if page.next_before is None:
-                return
-            before = page.next_before
 
     def _known(self, active: list[Job]) -> Mapping[TableId, Known]:
         found = (self._cache.get(table) for table in {job.table for job in active})

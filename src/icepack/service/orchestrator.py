@@ -7,7 +7,7 @@ costs a look and never a wrong job.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Event
@@ -15,11 +15,12 @@ from typing import Any, Protocol
 
 from icepack.domain.actions import ActionKind
 from icepack.domain.fleet import Candidate, Decision, Fate, Pool, choose, held
-from icepack.domain.job import IdempotencyKeyReused, Job, JobFilter, JobRequest, JobState, Submission, Submitted
+from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobRequest, Submission, Submitted
 from icepack.domain.queue_ports import AuditEvent, AuditLog, JobStore, TableCache
 from icepack.domain.recommendation import RecommendedAction
 from icepack.domain.table import TableId
 from icepack.errors import Cancelled, ConfigError, EnvironmentFault, IcepackError
+from icepack.service.active import ACTIVE, active_jobs
 from icepack.service.candidates import Known, OrchestratorTerms, Weighing, from_advice, from_cache
 from icepack.service.looping import spread
 from icepack.service.service import Advice
@@ -29,8 +30,6 @@ log = logging.getLogger(__name__)
 
 ACTOR = "orchestrator"
 SUBMIT, SHADOW = "orchestrate.submit", "orchestrate.shadow"
-ACTIVE = frozenset({JobState.QUEUED, JobState.RUNNING})
-PAGE = 500
 RECENT_JOBS = 4 * len(ActionKind)
 
 
@@ -109,7 +108,7 @@ class Orchestrator:
         """Submits what is worth it now; in shadow mode only the audit log hears of it."""
         now, age = self._clock(), self._cache.state().age
         look = self._look_at_all(now, stop) if age is None else self._look_at_cache(now)
-        active = list(self._active_jobs())
+        active = list(active_jobs(self._jobs))
         spent = self._purse.spent(active, look.known, now)
         busy = {job.table for job in active}
         decisions = self._decide(look, busy, spent, stop)
@@ -154,15 +153,6 @@ class Orchestrator:
             log.exception("%s could not be looked at", table)
             look.failed[table] = f"Unexpected {type(exc).__name__}: {exc}"
         look.known.pop(table, None)
-
-    def _active_jobs(self) -> Iterator[Job]:
-        before: int | None = None
-        while True:
-            page = self._jobs.list_jobs(JobFilter(states=ACTIVE), limit=PAGE, before=before)
-            yield from page.jobs
-            if page.next_before is None:
-                return
-            before = page.next_before
 
     def _decide(
         self, look: _Look, busy: set[TableId], spent: Mapping[Pool, float], stop: Event | None
