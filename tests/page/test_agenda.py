@@ -89,7 +89,9 @@ def test_a_policy_is_checked_previewed_and_saved(touched: Busy, visit: Callable[
     size.fill("64MB")
     page.get_by_role("button", name="What would change?").click()
     preview = page.locator(".preview")
-    expect(preview).to_contain_text("1 table would have another policy. For 1 of them something else would be recommended.")
+    expect(preview).to_contain_text(
+        "1 table would have another policy. For 1 of them something else would be recommended."
+    )
     expect(preview.locator("li").first).to_contain_text("Enabled yes → no")
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".rules").first).to_contain_text("web.*")

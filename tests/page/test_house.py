@@ -74,7 +74,9 @@ def test_the_checks_of_the_doctor_are_run(touched: Busy, visit: Callable[..., Pa
     page = visit(touched.url, "#/settings")
     page.get_by_role("button", name="Look at Java, jars, catalogs and storage").click()
     expect(page.locator(".checks")).to_contain_text("Catalog", timeout=PATIENCE_MS)
-    expect(page.get_by_role("button", name="Look at Java, jars, catalogs and storage")).to_be_enabled(timeout=PATIENCE_MS)
+    expect(page.get_by_role("button", name="Look at Java, jars, catalogs and storage")).to_be_enabled(
+        timeout=PATIENCE_MS
+    )
     for bad in page.locator(".checks li").filter(has=page.locator("[data-ok=false]")).all():
         expect(bad).to_contain_text("What to do:")
     expect(page.locator(".pairs").filter(has_text="PyIceberg")).to_be_visible()

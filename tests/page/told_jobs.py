@@ -90,7 +90,9 @@ class Seed:
     def _tonight(self) -> tuple[Job, Job]:
         at = self._now - timedelta(hours=2, minutes=40)
         failed = self._fail("lake.web.page_views", Compact(), at, UNREACHABLE, attempts=3)
-        odd = self._fail(str(ODD), RewriteManifests(), at + timedelta(minutes=12), f"No such thing: {MARKUP}", attempts=1)
+        odd = self._fail(
+            str(ODD), RewriteManifests(), at + timedelta(minutes=12), f"No such thing: {MARKUP}", attempts=1
+        )
         self._at(at + timedelta(minutes=20))
         gone = self._submit("lake.crm.customers", RemoveOrphanFiles(), requester=MARKUP)
         self._jobs.cancel(gone.id, by="key:ann")
@@ -108,7 +110,10 @@ class Seed:
             bytes_read=931 * MIB,
             bytes_written=842 * MIB,
             working_on=self._paths("lake.iot.sensor_readings")[-3:-1],
-            phases=(PhaseMark(phase=Phase.PLANNING, started_at=start), PhaseMark(phase=Phase.EXECUTION, started_at=start + 16 * SECOND)),
+            phases=(
+                PhaseMark(phase=Phase.PLANNING, started_at=start),
+                PhaseMark(phase=Phase.EXECUTION, started_at=start + 16 * SECOND),
+            ),
         )
         self._jobs.progress(claim, done)
         self._at(self._now - timedelta(seconds=20))
@@ -160,12 +165,9 @@ class Seed:
 
     def _audit(self) -> None:
         for minutes, actor, action, subject, outcome, details in _AUDIT:
+            facts = {"actor": actor, "action": action, "subject": subject, "outcome": outcome}
             at = self._now - timedelta(minutes=minutes)
-            self._stores.audit.record(
-                AuditEvent(
-                    at=at, actor=actor, action=action, subject=subject, origin="10.0.0.7", outcome=outcome, details=details
-                )
-            )
+            self._stores.audit.record(AuditEvent(at=at, origin="10.0.0.7", details=details, **facts))
 
     def _at(self, moment: datetime) -> None:
         self._clock.moment = moment
@@ -186,7 +188,7 @@ _AUDIT: tuple[tuple[int, str, str, str, str, dict[str, object]], ...] = (
         2900, "key:ann", "api.policies.put", "policies", "version 1",
         {"before": [], "after": [{"match": "shop.*", "target_file_size": "256MB"}]},
     ),
-    (700, "key:ci", "api.jobs.submit", "lake.shop.orders", "created", {"table": "lake.shop.orders", "action": "compact"}),
+    (700, "key:ci", "api.jobs.submit", "lake.shop.orders", "created", {"table": "lake.shop.orders"}),
     (171, "key:guest", "api.denied", "lake.web.page_views", "needs operator", {"table": "lake.web.page_views"}),
     (140, "key:ann", "api.jobs.cancel", "lake.crm.customers", "cancelled", {"table": "lake.crm.customers"}),
     (20, f"key:{MARKUP}", "api.session.open", MARKUP, "opened", {}),
@@ -210,7 +212,12 @@ def _span(name: str, start: datetime, seconds: float, failure: str, parent: str 
     number = abs(hash((name, start)))
     context = TraceContext(trace_id=f"{number or 1:032x}"[:32], span_id=f"{number or 1:016x}"[:16])
     return Span(
-        name=name, context=context, parent_id=parent, started_at=start, ended_at=start + seconds * SECOND, failure=failure
+        name=name,
+        context=context,
+        parent_id=parent,
+        started_at=start,
+        ended_at=start + seconds * SECOND,
+        failure=failure,
     )
 
 
