@@ -52,10 +52,11 @@ format: $(STAMP) ## put the code in order
 lock: ## resolve the dependencies again (needs $(BIN)/uv)
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --all-extras --group dev pyproject.toml -o requirements.lock
 
-bench: $(STAMP) ## measure planning, inspection, the queue, the API and health sync
+bench: $(STAMP) ## measure planning, inspection, the queue, the API, the page and health sync
 	@$(BIN)/python benchmarks/planning.py
 	@$(BIN)/python -m benchmarks.job_queue
 	@$(BIN)/python -m benchmarks.api
+	@$(BIN)/python -m benchmarks.page
 	@$(BIN)/python benchmarks/health_sync.py
 
 bench-compaction: $(STAMP) ## measure compaction against Spark's procedure (SCALE=small: five minutes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -15,21 +16,25 @@ import yaml
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from .chromium import FLAGS, find_or_install
+from .looks import DESKTOP, PHONE
 from .server import Server
 from .told_jobs import tell_jobs
 
 MAKE_LAKE = Path(__file__).parent / "make_lake.py"
-DESKTOP = {"width": 1360, "height": 860}
-PHONE = {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="session")
 def made_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built once for all tests of the page; with ICEPACK_PAGE_LAKE=FOLDER it is kept there for the next run."""
-    kept = os.environ.get("ICEPACK_PAGE_LAKE")
-    folder = Path(kept) if kept else tmp_path_factory.mktemp("page-lake")
-    if not (folder / "settings.yaml").exists():
-        subprocess.run([sys.executable, MAKE_LAKE, folder], check=True)
+    """Built once, however many processes test; with ICEPACK_PAGE_LAKE=FOLDER it is kept there for the next run."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = Path(os.environ.get("ICEPACK_PAGE_LAKE") or shared / "page-lake")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "settings.yaml").exists():
+            subprocess.run([sys.executable, MAKE_LAKE, folder], check=True)
     return folder
 
 

@@ -6,11 +6,26 @@ import re
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, ViewportSize
 
 HERE = Path(__file__).parent
 AXE = (HERE / "vendor" / "axe-core-4.14.0.min.js").read_text()
+DESKTOP: ViewportSize = {"width": 1360, "height": 860}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 PICTURES = HERE.parents[1] / "build" / "page"
+
+
+def check_looks(page: Page, name: str) -> None:
+    """On a desk and on a phone, light and dark: nothing is cut off, axe is content, and there is a picture."""
+    for look, size in (("desktop", DESKTOP), ("phone", PHONE)):
+        page.set_viewport_size(size)
+        page.emulate_media(color_scheme="dark" if look == "desktop" else "light")
+        take_picture(page, f"{name}-{look}-{'dark' if look == 'desktop' else 'light'}")
+        # Light on the desk and dark on the phone: every colour and every layout is looked at once.
+        page.emulate_media(color_scheme="light" if look == "desktop" else "dark")
+        take_picture(page, f"{name}-{look}-{'light' if look == 'desktop' else 'dark'}")
+        assert overflows(page) <= 0
+        assert serious_findings(page) == []
 
 
 def serious_findings(page: Page) -> list[str]:

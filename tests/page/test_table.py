@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from icepack.client import Client
@@ -102,6 +103,30 @@ def test_run_now_asks_with_its_options_and_once_only(
             (job,) = client.jobs().jobs
         assert job.action.target_file_bytes == 64 * 2**20
         assert job.action.partition_filter == "country = 'DE'"
+    finally:
+        server.end()
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["by the stream", "by polling"])
+def test_what_others_ask_for_shows_by_itself(
+    stream: bool, lake_copy: Callable[[], tuple[Path, dict[str, Any]]], visit: Callable[..., Page]
+) -> None:
+    server = Server(*lake_copy())
+    try:
+        server.wait()
+        page = visit(server.url, "#/nowhere")
+        if not stream:
+            page.watch.expected = ("Failed to load resource",)  # type: ignore[attr-defined]
+            page.route("**/api/v1/jobs/stream*", lambda route: route.abort())
+        page.evaluate("() => { location.hash = '#/tables/lake.web.page_views'; }")
+        expect(page.locator(".live")).to_have_text("Live" if stream else "Every few seconds", timeout=20_000)
+        expect(page.locator(".runs + .note")).to_be_visible()
+        with Client(server.url) as client:
+            job = client.act("lake.web.page_views", "compact")
+            expect(page.locator(".working").first).to_contain_text("waiting for a worker", timeout=20_000)
+            client.cancel(job.job_id)
+        expect(page.locator(".working").first).to_be_hidden(timeout=20_000)
+        expect(page.get_by_text("Compact: cancelled.")).to_be_visible()
     finally:
         server.end()
 

@@ -33,5 +33,6 @@ router.attach(Alpine, Alpine.store("route"));
 
 Alpine.start();
 keys.start();
+router.warm();
 await stores.session.look();
 router.start();

@@ -1,25 +1,28 @@
-/* x-chart:KIND="data": draws anew when the data or the width changes. */
-import { bars } from "./bars.js";
-import { heat } from "./heat.js";
-import { line, spark } from "./line.js";
-import { pairs } from "./pairs.js";
-import { phases } from "./phases.js";
-import { pieces } from "./pieces.js";
-import { tiles } from "./tiles.js";
-import { timeline } from "./timeline.js";
+/* x-chart:KIND="data": draws anew when the data or the width changes. A kind is fetched when it is first drawn. */
 import { hideTip } from "./tip.js";
-import { week } from "./week.js";
 
-const KINDS = { bars, heat, line, pairs, phases, pieces, spark, tiles, timeline, week };
+const KINDS = {
+  bars: () => import("./bars.js"),
+  heat: () => import("./heat.js"),
+  line: () => import("./line.js"),
+  pairs: () => import("./pairs.js"),
+  phases: () => import("./phases.js"),
+  pieces: () => import("./pieces.js"),
+  spark: () => import("./line.js"),
+  tiles: () => import("./tiles.js"),
+  timeline: () => import("./timeline.js"),
+  week: () => import("./week.js"),
+};
 
 export function chart(element, { value, expression }, { evaluateLater, effect, cleanup }) {
   const read = evaluateLater(expression);
   let data = null;
   let width = 0;
+  let picture = null;
 
   const draw = () => {
     hideTip();
-    element.replaceChildren(...(data && width ? [KINDS[value](data, width)] : []));
+    element.replaceChildren(...(picture && data && width ? [picture(data, width)] : []));
   };
   const observer = new ResizeObserver(() => {
     if (element.clientWidth === width) return;
@@ -36,4 +39,8 @@ export function chart(element, { value, expression }, { evaluateLater, effect, c
       draw();
     }),
   );
+  KINDS[value]().then((kind) => {
+    picture = kind[value];
+    draw();
+  });
 }

@@ -3,6 +3,7 @@ import { s } from "../lib/dom.js";
 import { count, bytes } from "../lib/format.js";
 
 const SIDE = 76;
+const LEAST = 26;
 const MOST = 324;
 const ARROW = 34;
 const FOOT = 20;
@@ -26,7 +27,7 @@ export function pieces(data) {
 }
 
 function field({ files, bytes: volume }, mostBytes, left, band) {
-  const side = Math.max(SIDE * Math.sqrt(volume / mostBytes), files ? 10 : 0);
+  const side = Math.max(SIDE * Math.sqrt(volume / mostBytes), files ? LEAST : 0);
   const shown = Math.min(files, MOST);
   const columns = Math.ceil(Math.sqrt(shown)) || 1;
   const slot = side / columns;

@@ -45,14 +45,14 @@ export function duration(seconds) {
 export function money(dollars) {
   if (missing(dollars)) return NOTHING;
   if (dollars === 0) return "$0";
-  if (Math.abs(dollars) < 0.00005) return dollars > 0 ? "under $0.0001" : "$0";
+  if (Math.abs(dollars) < 0.00005) return dollars > 0 ? "< $0.0001" : "$0";
   const digits = Math.abs(dollars) >= 0.1 ? 2 : 4;
   return `$${dollars.toLocaleString(undefined, { minimumFractionDigits: 2, maximumFractionDigits: digits })}`;
 }
 
 export function percent(share) {
   if (missing(share)) return NOTHING;
-  if (share > 0 && share < 0.01) return "under 1 %";
+  if (share > 0 && share < 0.01) return "< 1 %";
   return `${whole.format(share * 100)} %`;
 }
 

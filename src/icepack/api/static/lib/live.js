@@ -2,6 +2,7 @@
 import * as api from "./api.js";
 
 const POLL_MS = 4000;
+const REOPEN_MS = 60_000;
 const FAILURES = 3;
 const WORDS = {
   live: ["Live", "Changes of jobs arrive as they happen."],
@@ -12,6 +13,7 @@ const listeners = new Set();
 let self = null;
 let source = null;
 let timer = null;
+let again = null;
 let failures = 0;
 let seen = null;
 
@@ -62,7 +64,15 @@ function poll() {
   self.state = "polling";
   seen = null;
   timer ??= setInterval(look, POLL_MS);
-  look();
+  void look();
+  again ??= setTimeout(reopen, REOPEN_MS);
+}
+
+function reopen() {
+  clearInterval(timer);
+  timer = again = null;
+  failures = 0;
+  open();
 }
 
 async function look() {
@@ -81,7 +91,8 @@ async function look() {
 function close() {
   source?.close();
   clearInterval(timer);
-  source = timer = null;
+  clearTimeout(again);
+  source = timer = again = null;
   failures = 0;
   self.state = "off";
 }

@@ -17,6 +17,12 @@ export const router = {
     route = store;
   },
 
+  /* Fetches the screen that the address names, while it is still being found out who is looking. */
+  warm() {
+    follow();
+    void open(route.name);
+  },
+
   start() {
     addEventListener("hashchange", follow);
     follow();

@@ -173,7 +173,7 @@ function leadOf({ tables }) {
     { text: `${format.count(sick)} of ${format.plural(tables.count, "table")}`, href: link("tables", { sort: "score" }) },
     sick === 1 ? " has an issue; " : " have an issue; most often it is ",
   ];
-  pieces.push(sick === 1 ? "it is " : "", { text: words.issue(code).toLowerCase(), href: link("tables", { issue: code }) }, sick === 1 ? "." : ` (${format.count(count)}).`);
+  pieces.push(sick === 1 ? "it is " : "", { text: words.issue(code).toLowerCase(), href: link("tables", { issue: code }) }, sick === 1 ? "." : `, in ${format.count(count)} of them.`);
   const advised = Object.values(tables.recommended).reduce((sum, one) => sum + one, 0);
   if (advised) pieces.push(` All that is recommended should cost about ${format.money(tables.estimated_dollars)}.`);
   return pieces.filter(Boolean);

@@ -48,6 +48,7 @@ export const pictureParts = () => ({
     if (!this.partitionTotal) return "None";
     const shown = this.partitions.length < this.partitionTotal ? `; the ${format.count(this.partitions.length)} most urgent are shown` : "";
     const many = this.partitions.filter((one) => one.planned).length;
+    if (this.partitionTotal === 1) return this.found.status.partition_spec ? "Only one" : "Not partitioned";
     return `${many ? format.count(many) : "None"} of ${format.count(this.partitionTotal)} ${many === 1 ? "wants" : "want"} care${shown}`;
   },
 
@@ -74,7 +75,8 @@ export const pictureParts = () => ({
   },
 
   get picked() {
-    const found = this.partitions.find(({ partition }) => keyOf(partition) === this.pickedKey);
+    const [only] = this.partitions.length === 1 ? this.partitions : [];
+    const found = only ?? this.partitions.find(({ partition }) => keyOf(partition) === this.pickedKey);
     if (!found) return null;
     const urgency = found.planned ? ` Its urgency is ${Math.round(found.score * 100)} of 100.` : "";
     return {

@@ -52,7 +52,8 @@ export const runParts = () => ({
     const advised = this.actions.filter((one) => this.run.kind === "recommended" || one.kind === this.run.kind);
     if (!advised.length) return "It is not recommended just now, so there is no estimate; it may find nothing to do.";
     const sum = (name) => advised.reduce((total, one) => total + one.cost[name], 0);
-    return `Should take about ${format.duration(sum("duration_seconds"))} and cost about ${format.money(sum("dollars"))}. No row is changed: each commit is proven against its parent.`;
+    const own = (OPTIONS[this.run.kind] ?? []).some((name) => this.run[name]) ? " That is without the options set here." : "";
+    return `Should take about ${format.duration(sum("duration_seconds"))} and cost about ${format.money(sum("dollars"))}.${own} No row is changed: each commit is proven against its parent.`;
   },
 
   async submit() {
