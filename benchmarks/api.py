@@ -139,14 +139,18 @@ def paths(stores: Stores) -> dict[str, list[str]]:
     jobs = [str(job.id) for job in stores.jobs.list_jobs(limit=100).jobs]
     numbers = [random.randint(1, JOBS) for _ in range(100)]
     plain = ["/health", "/health/ready", "/metrics", "/session", "/overview", "/cost", "/locks", "/audit"]
-    plain += ["/policies", "/schedules", "/schedule/upcoming", "/tables", "/jobs"]
+    plain += ["/policies", "/schedules", "/schedule/upcoming", "/schedule/upcoming?hours=168&limit=500"]
+    plain += ["/settings", "/keys", "/tables", "/jobs", "/jobs?limit=50"]
     found = {path: [path] for path in plain}
     found["/jobs?before=N"] = [f"/jobs?before={number}" for number in numbers]
     found["/jobs?state=failed"] = ["/jobs?state=failed"]
     found["/jobs?table=T"] = [f"/jobs?table={table}" for table in tables]
     found["/jobs/{id}"] = [f"/jobs/{job}" for job in jobs]
     found["/jobs/{id}/events"] = [f"/jobs/{job}/events" for job in jobs]
+    found["/jobs/{id}/plan"] = [f"/jobs/{job}/plan" for job in jobs]
     found["/tables?search=S"] = [f"/tables?search=t{number}" for number in numbers]
+    found["/tables?namespace=N&sort=-bytes"] = [f"/tables?namespace=team{n % 50}&sort=-bytes" for n in numbers]
+    found["/tables?issue=small_files"] = ["/tables?issue=small_files&max_score=80&sort=-files"]
     for rest in ("", "/plan", "/history", "/snapshots", "/files/histogram", "/partitions"):
         found["/tables/{table}" + rest] = [f"/tables/{table}{rest}" for table in tables]
     return found

@@ -97,9 +97,9 @@ def busy(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[Busy]
     yield from _serve(lake_copy)
 
 
-@pytest.fixture
-def busy_alone(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[Busy]:
-    """For who changes something."""
+@pytest.fixture(scope="session")
+def touched(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[Busy]:
+    """For who changes something, and leaves the rest alone."""
     yield from _serve(lake_copy)
 
 

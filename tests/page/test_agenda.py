@@ -50,8 +50,8 @@ def test_runs_of_some_tables_only(busy: Busy, visit: Callable[..., Page]) -> Non
     expect(page.locator(".upcoming li").filter(has_text="lake.web")).to_have_count(0)
 
 
-def test_a_schedule_is_checked_previewed_and_saved(busy_alone: Busy, visit: Callable[..., Page]) -> None:
-    page = visit(busy_alone.url, "#/schedule")
+def test_a_schedule_is_checked_previewed_and_saved(touched: Busy, visit: Callable[..., Page]) -> None:
+    page = visit(touched.url, "#/schedule")
     page.watch.expected = ("422",)  # type: ignore[attr-defined]
     page.get_by_role("button", name="Add a schedule").click()
     page.get_by_label("Tables", exact=True).fill("shop.*")
@@ -72,8 +72,9 @@ def test_a_schedule_is_checked_previewed_and_saved(busy_alone: Busy, visit: Call
     expect(page.locator(".rules").first).to_contain_text("Mondays at 03:00")
 
 
-def test_a_policy_is_checked_previewed_and_saved(busy_alone: Busy, visit: Callable[..., Page]) -> None:
-    page = visit(busy_alone.url, "#/policies")
+def test_a_policy_is_checked_previewed_and_saved(touched: Busy, visit: Callable[..., Page]) -> None:
+    put(touched, "policies", {"overrides": []})
+    page = visit(touched.url, "#/policies")
     page.watch.expected = ("422",)  # type: ignore[attr-defined]
     page.get_by_role("button", name="Add a rule").click()
     page.get_by_label("Tables", exact=True).fill("web.*")
@@ -97,18 +98,19 @@ def test_a_policy_is_checked_previewed_and_saved(busy_alone: Busy, visit: Callab
     expect(page.locator(".rules").first).to_contain_text("64MB")
     page.reload()
     expect(page.locator(".rules").first).to_contain_text("64MB")
-    page.goto(f"{busy_alone.url}/#/audit?action=api.policies.put")
+    page.goto(f"{touched.url}/#/audit?action=api.policies.put")
     expect(page.locator(".entries li").first).to_contain_text("set policies")
 
 
-def test_a_change_by_somebody_else_is_noticed(busy_alone: Busy, visit: Callable[..., Page]) -> None:
-    page = visit(busy_alone.url, "#/policies")
+def test_a_change_by_somebody_else_is_noticed(touched: Busy, visit: Callable[..., Page]) -> None:
+    put(touched, "policies", {"overrides": []})
+    page = visit(touched.url, "#/policies")
     page.watch.expected = ("409",)  # type: ignore[attr-defined]
     page.get_by_role("button", name="Add a rule").click()
     page.get_by_label("Tables", exact=True).fill("web.*")
     add_setting(page, "enabled", "false")
     page.get_by_role("button", name="What would change?").click()
     expect(page.locator(".preview")).to_be_visible()
-    put(busy_alone, "policies", {"overrides": [{"match": "crm.*", "settings": {"enabled": False}}]})
+    put(touched, "policies", {"overrides": [{"match": "crm.*", "settings": {"enabled": False}}]})
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".toast[data-kind=bad]")).to_contain_text("Reload, look at what was changed")

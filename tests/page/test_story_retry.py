@@ -64,7 +64,8 @@ def broken(settings: dict[str, Any]) -> Iterator[Broken]:
 def up(broken: Broken, lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[Server]:
     folder, settings = lake_copy()
     parts = ("up", "--without", "scheduler", "--without", "orchestrator")
-    serving = Server(folder, {**settings, "worker": {"poll": "200ms", "max_attempts": 1}}, parts)
+    once = {"worker": {"poll": "200ms", "max_attempts": 1}, "retry": {"max_attempts": 1}}
+    serving = Server(folder, {**settings, **once}, parts)
     try:
         serving.wait()
         yield serving

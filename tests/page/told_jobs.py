@@ -165,18 +165,9 @@ class Seed:
 
     def _audit(self) -> None:
         for minutes, actor, action, subject, outcome, details in _AUDIT:
+            facts = {"actor": actor, "action": action, "subject": subject, "outcome": outcome}
             at = self._now - timedelta(minutes=minutes)
-            self._stores.audit.record(
-                AuditEvent(
-                    at=at,
-                    actor=actor,
-                    action=action,
-                    subject=subject,
-                    origin="10.0.0.7",
-                    outcome=outcome,
-                    details=details,
-                )
-            )
+            self._stores.audit.record(AuditEvent(at=at, origin="10.0.0.7", details=details, **facts))
 
     def _at(self, moment: datetime) -> None:
         self._clock.moment = moment
@@ -197,7 +188,7 @@ _AUDIT: tuple[tuple[int, str, str, str, str, dict[str, object]], ...] = (
         2900, "key:ann", "api.policies.put", "policies", "version 1",
         {"before": [], "after": [{"match": "shop.*", "target_file_size": "256MB"}]},
     ),
-    (700, "key:ci", "api.jobs.submit", "lake.shop.orders", "created", {"table": "lake.shop.orders", "action": "compact"}),
+    (700, "key:ci", "api.jobs.submit", "lake.shop.orders", "created", {"table": "lake.shop.orders"}),
     (171, "key:guest", "api.denied", "lake.web.page_views", "needs operator", {"table": "lake.web.page_views"}),
     (140, "key:ann", "api.jobs.cancel", "lake.crm.customers", "cancelled", {"table": "lake.crm.customers"}),
     (20, f"key:{MARKUP}", "api.session.open", MARKUP, "opened", {}),

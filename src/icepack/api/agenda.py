@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -19,9 +18,10 @@ from icepack.domain.table import TableId, TablePattern
 from icepack.domain.windows import Window
 from icepack.errors import ConfigError
 from icepack.service.directory import Directory, Listing
+from icepack.service.forecast import Forecast
 from icepack.service.live import POLICIES, SCHEDULES
 from icepack.service.remembering import Remembered
-from icepack.service.scheduler import Scheduler, Upcoming
+from icepack.service.scheduler import Scheduler
 from icepack.service.service import PolicyBook
 
 REMEMBERED_SECONDS = 30.0
@@ -36,10 +36,7 @@ class Ahead:
     since: datetime
     until: datetime
     timezone: str
-    runs: tuple[Upcoming, ...] = ()
-    total: int = 0
-    by_hour: Mapping[datetime, int] = field(default_factory=dict)
-    """How many come due in each hour that has any."""
+    found: Forecast
 
 
 class Agenda:
@@ -110,19 +107,19 @@ class Agenda:
         listing = self._directory.listing().within(scopes)
         enabled = self._config.scheduler.enabled
         tables = (listing.select([pattern]) if pattern else list(listing.by_name)) if enabled else []
-        found = scheduler.upcoming(tables, lambda table: self._windows(listing, table), now, now + span)
+        found = scheduler.upcoming(tables, lambda t: self._windows(scheduler, listing, t), now, now + span, limit)
         return Ahead(
             enabled=enabled,
             since=now,
             until=now + span,
             timezone=str(scheduler.zone),
-            runs=tuple(found[:limit]),
-            total=len(found),
-            by_hour=Counter(item.occurrence.due_at.replace(minute=0, second=0, microsecond=0) for item in found),
+            found=found,
         )
 
-    def _windows(self, listing: Listing, table: TableId) -> tuple[Window, ...]:
+    def _windows(self, scheduler: Scheduler, listing: Listing, table: TableId) -> tuple[Window, ...]:
         summary: TableSummary = listing.by_name[table]
+        if not any("windows" in key for key in summary.brief.properties):
+            return scheduler.windows(table)
         try:
             return self._policies.policy_for(table, summary.brief.properties).windows
         except ConfigError:

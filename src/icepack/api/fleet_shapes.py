@@ -280,7 +280,7 @@ class UpcomingView(Wire):
     runs: list[UpcomingRun]
     total: int
     by_hour: list[HourView]
-    """How many come due in each hour that has any."""
+    """How many may begin in each hour that has any; jitter, which spreads them, is left out."""
 
 
 class PolicyOverride(Asked):

@@ -23,8 +23,8 @@ from icepack.domain.schedule import ScheduleEntry, Timetable
 from icepack.domain.table import TableId
 from icepack.errors import ConfigError
 from icepack.service.directory import Directory, Listing
+from icepack.service.forecast import Outlook, Upcoming, forecast
 from icepack.service.live import POLICIES, SCHEDULES
-from icepack.service.scheduler import Upcoming, look_ahead
 
 LENS = ("target_file_size", "small_file_threshold")
 """Settings by which a table's files are measured: a cached status was measured by the old ones."""
@@ -174,16 +174,16 @@ class Previews:
 
     def _ahead(
         self, plan: Timetable, listing: Listing, tables: Sequence[TableId], after: datetime, until: datetime
-    ) -> list[Upcoming]:
+    ) -> Sequence[Upcoming]:
         rules = (*self._rules, *added_rules(self._overrides.read(POLICIES).entries))
-        return look_ahead(
-            plan,
-            tables,
-            lambda table: plan.rhythm(table, self._policy(rules, table, {}).windows),
-            lambda table: self._policy(rules, table, listing.by_name[table].brief.properties).windows,
-            after,
-            until,
+        outlook = Outlook(
+            timetable=plan,
+            rhythm=lambda table: plan.rhythm(table, self._policy(rules, table, {}).windows),
+            own_windows=lambda table: self._policy(rules, table, listing.by_name[table].brief.properties).windows,
+            after=after,
+            until=until,
         )
+        return forecast(outlook, tables).runs
 
 
 def _concerned(listing: Listing, old: Sequence[PolicyRule], new: Sequence[PolicyRule]) -> Iterable[TableSummary]:

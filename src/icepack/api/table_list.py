@@ -6,17 +6,17 @@ import base64
 import binascii
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from icepack.domain.access import fits, namespace_text
+from icepack.domain.access import fits
 from icepack.domain.actions import ActionKind
 from icepack.domain.health import IssueCode
 from icepack.domain.queue_ports import TableSummary
 from icepack.domain.table import TableId
 from icepack.errors import InvalidOption
-from icepack.service.directory import Listing
+from icepack.service.directory import ListEntry, Listing
 
 Sort = Literal[
     "score",
@@ -61,32 +61,37 @@ class Wanted:
     max_score: int = 100
 
 
-def select(listing: Listing, wanted: Wanted, sort: Sort) -> Sequence[TableSummary]:
+def select(listing: Listing, wanted: Wanted, sort: Sort) -> Sequence[ListEntry]:
     """Worked out once for as long as the listing lasts, unless too much else was asked for meanwhile."""
     upwards = _ordered(listing, wanted, sort.lstrip("-"))
     return upwards[::-1] if sort.startswith("-") else upwards
 
 
-def _ordered(listing: Listing, wanted: Wanted, key: str) -> tuple[TableSummary, ...]:
+def _ordered(listing: Listing, wanted: Wanted, key: str) -> tuple[ListEntry, ...]:
     found = listing.selections.get((wanted, key))
     if found is None:
-        all_of_them = wanted == Wanted()
-        found = _sorted(listing, key) if all_of_them else _narrowed(listing, wanted, key)
+        found = _sorted(listing, key) if wanted == Wanted() else _narrowed(listing, wanted, key)
         if len(listing.selections) >= MOST_SELECTIONS:
             listing.selections.clear()
         listing.selections[wanted, key] = found
     return found
 
 
-def _sorted(listing: Listing, key: str) -> tuple[TableSummary, ...]:
-    return listing.tables if key == "name" else tuple(sorted(listing.tables, key=lambda item: place(item, key)))
+def _sorted(listing: Listing, key: str) -> tuple[ListEntry, ...]:
+    return listing.entries if key == "name" else tuple(sorted(listing.entries, key=lambda item: place(item, key)))
 
 
-def _narrowed(listing: Listing, wanted: Wanted, key: str) -> tuple[TableSummary, ...]:
+def _narrowed(listing: Listing, wanted: Wanted, key: str) -> tuple[ListEntry, ...]:
+    """What costs least comes first."""
+    found: Iterable[ListEntry] = _ordered(listing, Wanted(), key)
     text = wanted.search.lower()
-    folded, plain = listing.folded, replace(wanted, search="")
-    found = (item for item in _ordered(listing, Wanted(), key) if not text or text in folded[item.table])
-    return tuple(item for item in found if plain == Wanted() or _fits(item, plain))
+    if text:
+        found = [item for item in found if text in item.folded]
+    if wanted.namespace is not None:
+        meant = {name for name in {item.namespace for item in found} if fits(wanted.namespace, name)}
+        found = [item for item in found if item.namespace in meant]
+    rest = replace(wanted, search="", namespace=None)
+    return tuple(found if rest == Wanted() else (item for item in found if _fits(item.summary, rest)))
 
 
 def _fits(item: TableSummary, wanted: Wanted) -> bool:
@@ -94,18 +99,17 @@ def _fits(item: TableSummary, wanted: Wanted) -> bool:
     return (
         wanted.min_score <= item.score <= wanted.max_score
         and (wanted.catalog is None or item.table.catalog == wanted.catalog)
-        and (wanted.namespace is None or fits(wanted.namespace, namespace_text(item.table)))
         and (not wanted.issues or not wanted.issues.isdisjoint(brief.issues))
         and (wanted.action is None or wanted.action in brief.actions)
         and (wanted.severity is None or wanted.severity == (brief.severity or "healthy"))
     )
 
 
-def place(item: TableSummary, key: str) -> Place:
-    return _KEYS[key](item), item.table
+def place(item: ListEntry, key: str) -> Place:
+    return _KEYS[key](item.summary), item.summary.table
 
 
-def after(found: Sequence[TableSummary], sort: Sort, seen: Place) -> Sequence[TableSummary]:
+def after(found: Sequence[ListEntry], sort: Sort, seen: Place) -> Sequence[ListEntry]:
     key = sort.lstrip("-")
     if sort.startswith("-"):
         upwards = found[::-1]
@@ -113,7 +117,7 @@ def after(found: Sequence[TableSummary], sort: Sort, seen: Place) -> Sequence[Ta
     return found[bisect_right(found, seen, key=lambda item: place(item, key)) :]
 
 
-def closed(item: TableSummary, sort: Sort) -> str:
+def closed(item: ListEntry, sort: Sort) -> str:
     value, table = place(item, sort.lstrip("-"))
     return base64.urlsafe_b64encode(json.dumps([value, str(table)]).encode()).decode()
 

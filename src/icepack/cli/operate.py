@@ -55,7 +55,7 @@ def schedule(ctx: click.Context, patterns: tuple[str, ...], days: int, output: s
         windows, failed = _own_windows(app, tables)
         now = app.scheduler.now()
         until = now + timedelta(days=days)
-        found = app.scheduler.upcoming(tables, windows.__getitem__, now, until)
+        found = app.scheduler.upcoming(tables, windows.__getitem__, now, until).runs
         render.show_schedule(found, failed, (now, until), app.scheduler.zone, output)
         return 1 if failed else 0
 

@@ -20,9 +20,10 @@ from icepack.domain.table import TableId
 from icepack.domain.units import format_duration
 from icepack.domain.wire import to_json
 from icepack.logs import LogFormat
+from icepack.service.forecast import Upcoming
 from icepack.service.health_sync import SyncReport
 from icepack.service.orchestrator import FleetRound, Placed
-from icepack.service.scheduler import Answer, End, Round, Upcoming
+from icepack.service.scheduler import Answer, End, Round
 
 SHOWN_RUNS = 50
 

@@ -40,6 +40,11 @@ class ScheduleEntry:
     """A compaction with exactly these parameters; None is whatever is recommended then."""
 
 
+@lru_cache(maxsize=16)
+def _default_entry(line: str) -> ScheduleEntry:
+    return ScheduleEntry(pattern=TablePattern.parse("*"), line=line)
+
+
 @dataclass(frozen=True, slots=True)
 class Rhythm:
     """A cron line by the clock of a time zone, and the windows in which its ticks may begin."""
@@ -63,7 +68,7 @@ class Timetable:
         """The entry that reaches deepest, the last among equals, as with policies; without one, the default."""
         fitting = [entry for entry in self.entries if entry.pattern.matches(table)]
         if not fitting:
-            return ScheduleEntry(pattern=TablePattern.parse("*"), line=self.default_line)
+            return _default_entry(self.default_line)
         return sorted(fitting, key=lambda entry: PolicyRule(entry.pattern, {}).rank(table))[-1]
 
     @property

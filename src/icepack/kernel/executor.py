@@ -54,7 +54,8 @@ def runner(
             answer = work(item, secrets.value, context.attemptNumber() if context else 0)
             files.add(len(item.task.inputs))
             bytes_read.add(sum(file.bytes for file in item.task.inputs))
-            groups.add({item.group: 1})
+            if answer.written is not None:
+                groups.add({item.group: 1})
             yield answer
 
     return run

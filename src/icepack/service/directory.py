@@ -10,7 +10,7 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
-from icepack.domain.access import Scopes, covered, unlimited
+from icepack.domain.access import Scopes, covered, namespace_text, unlimited
 from icepack.domain.queue_ports import CacheState, TableCache, TableSummary
 from icepack.domain.table import TableId, TablePattern, select_tables
 from icepack.errors import EnvironmentFault, InvalidTableName, TableNotFound
@@ -20,6 +20,18 @@ log = logging.getLogger(__name__)
 LOOK_AGAIN_SECONDS = 1.0
 
 
+@dataclass(slots=True, eq=False)
+class ListEntry:
+    """A table as lists look for it and show it."""
+
+    summary: TableSummary
+    folded: str
+    """Its name, for searches."""
+    namespace: str
+    text: str = ""
+    """What lists show of it, as JSON, once it was shown."""
+
+
 @dataclass(frozen=True)
 class Listing:
     """The tables of one generation of the cache."""
@@ -27,9 +39,7 @@ class Listing:
     generation: int | None
     tables: tuple[TableSummary, ...] = ()
     """By name."""
-    texts: dict[TableId, str] = field(default_factory=dict, compare=False, repr=False)
-    """What lists show of each, as JSON, once it was shown."""
-    selections: dict[Any, tuple[TableSummary, ...]] = field(default_factory=dict, compare=False, repr=False)
+    selections: dict[Any, tuple[ListEntry, ...]] = field(default_factory=dict, compare=False, repr=False)
     """Tables that were asked for lately, in their order, by what was asked."""
     _views: dict[Scopes, Listing] = field(default_factory=dict, compare=False, repr=False)
 
@@ -43,17 +53,21 @@ class Listing:
         return tuple(sorted(self.tables, key=lambda summary: (summary.score, summary.table)))
 
     @cached_property
-    def folded(self) -> dict[TableId, str]:
-        """Names for searches."""
-        return {summary.table: str(summary.table).lower() for summary in self.tables}
+    def entries(self) -> tuple[ListEntry, ...]:
+        """By name."""
+        return tuple(
+            ListEntry(summary, str(summary.table).lower(), namespace_text(summary.table)) for summary in self.tables
+        )
 
     def within(self, scopes: Scopes) -> Listing:
         """As much of it as the scopes cover."""
         if unlimited(scopes):
             return self
         if scopes not in self._views:
-            mine = tuple(summary for summary in self.tables if covered(scopes, summary.table))
-            self._views[scopes] = Listing(self.generation, mine, self.texts)
+            mine = tuple(entry for entry in self.entries if covered(scopes, entry.summary.table))
+            view = Listing(self.generation, tuple(entry.summary for entry in mine))
+            view.__dict__["entries"] = mine
+            self._views[scopes] = view
         return self._views[scopes]
 
     def find(self, text: str) -> TableId:

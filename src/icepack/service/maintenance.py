@@ -188,6 +188,9 @@ class _Execution:
 
     def _prove(self) -> Sequence[CommitFacts]:
         self._request.phase(Phase.COMMIT)
+        return self._look_back()
+
+    def _look_back(self) -> Sequence[CommitFacts]:
         commits = self._commits()
         self._has_committed = bool(of_attempt(commits, self._request.attempt))
         self.record = replace(self.record, commits=tuple(commit.snapshot_id for commit in commits))
@@ -195,9 +198,12 @@ class _Execution:
         return commits
 
     def _account_for(self, failure: Exception) -> None:
-        """An attempt that failed may have committed part of its work, for which the same proof holds."""
+        """An attempt that failed may have committed part of its work, for which the same proof holds.
+
+        The phase stays the one in which it failed.
+        """
         try:
-            self._prove()
+            self._look_back()
         except RowsChanged:
             raise
         except IcepackError as exc:

@@ -21,11 +21,8 @@ from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobRequest, JobS
 from icepack.domain.queue_ports import JobStore
 from icepack.domain.schedule import (
     Occurrence,
-    Rhythm,
-    ScheduleEntry,
     Timetable,
     judge_missed,
-    narrowed,
     occurrences,
     submission_key,
     tick_key,
@@ -34,6 +31,7 @@ from icepack.domain.table import TableId
 from icepack.domain.units import format_duration
 from icepack.domain.windows import Window, is_open, next_opening
 from icepack.errors import Cancelled, EnvironmentFault, IcepackError
+from icepack.service.forecast import Forecast, Outlook, forecast
 from icepack.service.looping import spread
 from icepack.service.schedule_log import ACTOR, Mark, Pending, ScheduleLog, Skipped
 from icepack.service.service import Advice
@@ -96,15 +94,6 @@ class Round:
     pending: Mapping[TableId, Pending] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upcoming:
-    """Something that will run."""
-
-    table: TableId
-    entry: ScheduleEntry
-    occurrence: Occurrence
-
-
 class Scheduler:
     def __init__(
         self,
@@ -162,9 +151,17 @@ class Scheduler:
         own_windows: Callable[[TableId], tuple[Window, ...]],
         after: datetime,
         until: datetime,
-    ) -> list[Upcoming]:
+        limit: int | None = None,
+    ) -> Forecast:
         """What comes due between the two moments, in order, by the windows that the tables have themselves."""
-        return look_ahead(self._timetable, tables, self._rhythm, own_windows, after, until)
+        outlook = Outlook(
+            timetable=self._timetable, rhythm=self._rhythm, own_windows=own_windows, after=after, until=until
+        )
+        return forecast(outlook, tables, limit)
+
+    def windows(self, table: TableId) -> tuple[Window, ...]:
+        """Of a table whose own properties name none."""
+        return self._rhythm(table).windows
 
     def _occurrences(self, table: TableId, after: datetime, until: datetime) -> list[Occurrence]:
         return occurrences(self._rhythm(table), table, self._timetable.jitter, after, until)
@@ -256,25 +253,6 @@ class Scheduler:
         }
         mark = Mark(until=now, pending=found.pending)
         self._memory.write(mark, counts=counts, skipped=found.skipped, at=now)
-
-
-def look_ahead(
-    timetable: Timetable,
-    tables: Sequence[TableId],
-    rhythm: Callable[[TableId], Rhythm],
-    own_windows: Callable[[TableId], tuple[Window, ...]],
-    after: datetime,
-    until: datetime,
-) -> list[Upcoming]:
-    """What comes due by a timetable between two moments, in order."""
-    found = []
-    for table in tables:
-        entry = timetable.entry_for(table)
-        due = occurrences(rhythm(table), table, timetable.jitter, after, until)
-        for occurrence in narrowed(due, own_windows(table), timetable.zone):
-            if occurrence.due_at <= until:
-                found.append(Upcoming(table=table, entry=entry, occurrence=occurrence))
-    return sorted(found, key=lambda item: (item.occurrence, item.table))
 
 
 def _still_pending(answers: Sequence[Answer]) -> dict[TableId, Pending]:

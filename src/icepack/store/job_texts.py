@@ -22,6 +22,7 @@ from icepack.store.schema import UtcDateTime, jobs
 from icepack.store.transaction import reading
 
 MOST_STATEMENTS = 256
+MOST_ENDED = 5000
 _JSON = ("parameters", "progress")
 _LEFT_OUT = {"details", "digest", "catalog", "namespace", "counted"}
 _COLUMNS = [
@@ -30,6 +31,7 @@ _COLUMNS = [
     if column.name not in _LEFT_OUT
 ]
 _NAMES = tuple(str(column.name) for column in _COLUMNS)
+_NUMBER = _NAMES.index("number")
 _EQUAL = {"table": jobs.c.table_name, "catalog": jobs.c.catalog, "kind": jobs.c.action, "requester": jobs.c.requester}
 _SINCE, _UNTIL = (bindparam(name, type_=UtcDateTime()) for name in ("since", "until"))
 _BOUNDS = {
@@ -46,6 +48,7 @@ class JobTexts:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._prepared: dict[Any, Prepared] = {}
+        self._ended: dict[int, JobText] = {}
 
     def page(self, wanted: JobFilter, scopes: Scopes, rows: int, before: int | None) -> list[JobText]:
         given = {name: str(value) for name in _EQUAL if (value := getattr(wanted, name)) is not None}
@@ -53,7 +56,16 @@ class JobTexts:
         bounds = {"before": before, "since": wanted.since, "until": wanted.until}
         values: dict[str, Any] = {**given, **states, **{k: v for k, v in bounds.items() if v is not None}}
         shape = (tuple(values), scopes, rows)
-        return [_text(dict(zip(_NAMES, row, strict=True))) for row in self._rows(shape, values)]
+        return [self._ended.get(row[_NUMBER]) or self._written(row) for row in self._rows(shape, values)]
+
+    def _written(self, row: Sequence[Any]) -> JobText:
+        """A job that has ended stays as it is, and is written once."""
+        made = _text(dict(zip(_NAMES, row, strict=True)))
+        if made.state.is_final:
+            if len(self._ended) >= MOST_ENDED:
+                self._ended.clear()
+            self._ended[made.number] = made
+        return made
 
     def _rows(self, shape: Any, values: dict[str, Any]) -> Sequence[Any]:
         if self._engine.dialect.name == "postgresql":

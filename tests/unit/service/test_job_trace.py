@@ -17,7 +17,7 @@ from icepack.domain.job import Job, JobEventKind, JobRequest, JobState
 from icepack.domain.ports import Progress
 from icepack.domain.run import RunState
 from icepack.domain.trace import Phase, TraceContext
-from icepack.errors import Refused
+from icepack.errors import EngineFault, Refused
 from icepack.logs import JsonFormatter
 from icepack.service.desk import WorkEnd
 from icepack.service.maintenance import RunRequest
@@ -196,6 +196,16 @@ def test_the_commit_begins_when_the_last_group_is_written() -> None:
 
     run(Table(deed=write), phase=entered.append)
     assert [phases[-1] for phases in seen] == [Phase.EXECUTION, Phase.COMMIT]
+
+
+def test_a_run_that_fails_ends_in_the_phase_in_which_it_failed() -> None:
+    entered: list[Phase] = []
+
+    def fail(context: Any) -> None:
+        raise EngineFault("The storage is gone.")
+
+    assert run(Table(deed=fail), phase=entered.append).state is RunState.FAILED
+    assert entered[-1] is Phase.EXECUTION
 
 
 def test_a_run_that_was_done_before_only_looks_at_its_commits() -> None:

@@ -392,7 +392,7 @@ def test_what_is_upcoming_is_in_order_and_within_the_tables_own_windows(
 ) -> None:
     facts = {"entries": (entry("orders", "0 */12 * * *", strategy=Strategy.SMALL_FILES),)}
     own = {ORDERS: NIGHT, ITEMS: ()}
-    found = build(**facts).upcoming([ORDERS, ITEMS], own.__getitem__, NOON, NOON + DAY)
+    found = build(**facts).upcoming([ORDERS, ITEMS], own.__getitem__, NOON, NOON + DAY).runs
     shown = [(item.table.name, f"{item.occurrence.due_at:%d %H}") for item in found]
     assert shown == [
         ("items", "01 18"),

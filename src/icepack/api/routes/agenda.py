@@ -25,7 +25,7 @@ from icepack.api.previews import PolicyChange, ScheduleChange
 from icepack.domain.access import Role
 from icepack.domain.actions import Action
 from icepack.domain.recommendation import Recommendation
-from icepack.service.scheduler import Upcoming
+from icepack.service.forecast import Upcoming
 
 place = Place("agenda")
 
@@ -85,9 +85,9 @@ def upcoming(
             "from": found.since,
             "until": found.until,
             "timezone": found.timezone,
-            "runs": [_shown(item) for item in found.runs],
-            "total": found.total,
-            "by_hour": [{"hour": hour, "runs": count} for hour, count in sorted(found.by_hour.items())],
+            "runs": [_shown(item) for item in found.found.runs],
+            "total": found.found.total,
+            "by_hour": [{"hour": hour, "runs": count} for hour, count in sorted(found.found.by_hour.items())],
         }
     )
 

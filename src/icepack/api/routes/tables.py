@@ -31,10 +31,9 @@ from icepack.domain.actions import ActionKind
 from icepack.domain.health import IssueCode
 from icepack.domain.plan.score import score_partition
 from icepack.domain.policy import Policy
-from icepack.domain.queue_ports import TableSummary
 from icepack.domain.table import TableId
 from icepack.errors import ConfigError, TableNotFound
-from icepack.service.directory import Listing
+from icepack.service.directory import ListEntry
 
 place = Place("tables")
 
@@ -73,7 +72,7 @@ def list_tables(
     page = rest[:limit]
     more = closed(page[-1], sort) if len(rest) > limit else None
     at_work = caller.parts.figures.running()
-    texts = ",".join(_text(listing, item, at_work.get(item.table)) for item in page)
+    texts = ",".join(_text(item, at_work.get(item.summary.table) if at_work else None) for item in page)
     body = f'{{"tables":[{texts}],"total":{len(found)},"next_cursor":{json.dumps(more)}}}'
     return Response(body, media_type="application/json")
 
@@ -232,9 +231,8 @@ def _status(caller: Caller, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"table_name": str(table), "observed_at": document.status["observed_at"]}, document.status
 
 
-def _text(listing: Listing, item: TableSummary, job: RunningJob | None) -> str:
+def _text(item: ListEntry, job: RunningJob | None) -> str:
     """Made once for as long as the listing lasts, but for what is worked on just now."""
-    found = listing.texts.get(item.table)
-    if found is None:
-        found = listing.texts[item.table] = encoded(listed(item)).decode()
-    return found if job is None else f'{found[:-1]},"running":{encoded(running(job)).decode()}}}'
+    if not item.text:
+        item.text = encoded(listed(item.summary)).decode()
+    return item.text if job is None else f'{item.text[:-1]},"running":{encoded(running(job)).decode()}}}'

@@ -149,7 +149,8 @@ class NativeCompaction:
         if may_have_failed(self._spark, answers):
             kept = {file.path for answer in answers if answer.written for file in answer.written.files}
             self._delete(path for path in possible_outputs(self._spark, tasks) if path not in kept)
-        tell(Done(sum(len(group.files) for group in groups), sum(group.bytes for group in groups), len(groups)))
+        if not any(answer.gone for answer in answers):
+            tell(Done(sum(len(group.files) for group in groups), sum(group.bytes for group in groups), len(groups)))
         return answers
 
     def _settle(self, rewrite: JavaRewrite, groups: Sequence[Group], made: Mapping[int, list[Answer]]) -> None:

@@ -97,6 +97,7 @@ async function render(state, text) {
   if (wanted !== shown) return;
   document.getElementById("outlet").replaceChildren(content);
   document.title = `${titleOf(name)} · icepack`;
+  showWhere();
   if (!isFirst) arrive();
 }
 
@@ -129,6 +130,11 @@ function titleOf(name) {
   if (name === "signin") return "Sign in";
   if (route.params.table) return route.params.table;
   return screens.find((screen) => screen.name === name)?.title ?? "Nothing here";
+}
+
+/* On a phone the navigation is a strip, of which the current screen's name may be out of sight. */
+function showWhere() {
+  requestAnimationFrame(() => document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }));
 }
 
 /* Who listens to the page hears the new screen's name, as soon as it is there; unless they have moved on by then. */

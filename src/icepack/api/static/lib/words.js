@@ -47,6 +47,16 @@ export function joined(names) {
   return `${parts.slice(0, -1).join(", ")} and ${parts.at(-1)}`;
 }
 
+const ERRORS = {
+  CommitConflict: "Somebody else changed the table, or a file of it went away, while it ran. Try it again: it is planned anew. If a file stays missing, bring it back, or roll the table back to a snapshot without it.",
+  CommitStateUnknown: "The catalog's answer was lost. Try it again: what was committed already is found and not done twice.",
+  RowsChanged: "The rows before and after did not agree, so the run was stopped. Do not try it again before somebody has looked at the table's last snapshots.",
+  EngineFault: "Look at the worker's log, and run the checks under Settings; then try it again.",
+  EnvironmentFault: "Something that icepack needs did not answer. Run the checks under Settings; then try it again.",
+};
+/* What to do about a failed run, by the kind of its error. */
+export const errorRemedy = (kind) => ERRORS[kind] ?? "";
+
 const REMEDIES = {
   unauthenticated: "Sign in again with a key that is still good.",
   forbidden: "Ask an admin for a key with that role.",

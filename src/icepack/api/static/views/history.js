@@ -1,5 +1,6 @@
 /* What maintenance did and cost: estimated beside realised, by day, by action, by table. */
 import * as api from "../lib/api.js";
+import { offBy } from "../lib/compare.js";
 import * as format from "../lib/format.js";
 import { loading } from "../lib/loading.js";
 import { link, setQuery, tableLink } from "../lib/router.js";
@@ -119,7 +120,6 @@ export default () => ({
 });
 
 function row(key, name, href, sums) {
-  const off = sums.estimated_seconds ? sums.realised_seconds / sums.estimated_seconds - 1 : null;
   return {
     key,
     name,
@@ -128,7 +128,7 @@ function row(key, name, href, sums) {
     runs: format.count(sums.runs),
     time: format.duration(sums.realised_seconds),
     guess: format.duration(sums.estimated_seconds),
-    off: off === null || Math.abs(off) < 0.05 ? "as expected" : `${format.percent(Math.abs(off))} ${off > 0 ? "more" : "less"}`,
+    off: offBy(sums.estimated_seconds, sums.realised_seconds) || "–",
     cost: format.money(sums.realised_dollars),
     files: sums.files_removed > 0 ? format.count(sums.files_removed) : "–",
     freed: sums.bytes_deleted ? format.bytes(sums.bytes_deleted) : "–",

@@ -110,6 +110,8 @@ const main = () => ({
   get remedy() {
     const { details } = this.job;
     if (details?.state === "refused") return "A guard rail refused it. Change what the message names; the same again would be refused again.";
+    const known = words.errorRemedy(details?.error);
+    if (known) return known;
     if (details?.retryable) return "The cause may have passed or been repaired since: try it again. It is planned anew from the table as it is now.";
     return "The same again is likely to fail again. Repair what the message names first, then try it again.";
   },

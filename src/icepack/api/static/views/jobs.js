@@ -106,6 +106,7 @@ export default () => ({
   restart() {
     this.found = [];
     this.next = null;
+    this.status = "loading";
     return this.refresh();
   },
 
@@ -114,7 +115,7 @@ export default () => ({
     const asked = this.asked;
     return this.load(async () => {
       const [page, overview] = await Promise.all([this.page({ limit }), api.get("overview")]);
-      if (asked !== this.asked) return;
+      if (asked !== this.asked) throw new DOMException("Something else is asked by now.", "AbortError");
       this.found = page.jobs;
       this.next = page.next_before;
       this.counts = overview.jobs;

@@ -36,7 +36,7 @@ export const logParts = () => ({
   get asked() {
     const { action } = this.job;
     const given = Object.entries(action).filter(([name, value]) => isGiven(value) && PLAIN[name] !== value && name !== "kind");
-    return given.map(([name, value]) => ({ name: words.setting(name), text: written(name, value) }));
+    return given.map(([name, value]) => ({ name: words.setting(name.replace(/_bytes$/, "_size")), text: written(name, value) }));
   },
 
   get facts() {

@@ -1,4 +1,5 @@
 /* What came of it: estimated beside realised, before and after, the proof. */
+import { offBy } from "../../lib/compare.js";
 import * as format from "../../lib/format.js";
 
 export const resultParts = () => ({
@@ -18,7 +19,7 @@ export const resultParts = () => ({
     if (expected?.files_removed || removed > 0) rows.push(["Fewer files", expected?.files_removed, removed, format.count]);
     if (expected?.bytes_rewritten || effect.bytes_rewritten) rows.push(["Data rewritten", expected?.bytes_rewritten, effect.bytes_rewritten, format.bytes]);
     if (expected?.snapshots_removed || effect.snapshots_removed) rows.push(["Snapshots gone", expected?.snapshots_removed, effect.snapshots_removed, format.count]);
-    return rows.map(([name, guess, real, written]) => ({ name, guess: written(guess), real: written(real), ...differenceOf(guess, real) }));
+    return rows.map(([name, guess, real, written]) => ({ name, guess: written(guess), real: written(real), difference: offBy(guess, real) }));
   },
 
   get hasComparison() {
@@ -60,10 +61,3 @@ export const resultParts = () => ({
       : "The rows before and after differ; look at the message.";
   },
 });
-
-function differenceOf(guess, real) {
-  if (!guess || real === undefined) return { difference: "", kind: "" };
-  const off = (real - guess) / guess;
-  if (Math.abs(off) < 0.05) return { difference: "as expected", kind: "same" };
-  return { difference: `${format.percent(Math.abs(off))} ${off > 0 ? "more" : "less"}`, kind: "off" };
-}
