@@ -254,3 +254,8 @@ def _claimed(store: SqlJobStore) -> Claim:
     claim = store.claim("w", LEASE)
     assert claim is not None
     return claim
+
+
+def test_nothing_of_sqlalchemy_is_left_to_be_imported_by_a_thread() -> None:
+    told = "import icepack.store.backend, sys; sys.exit('sqlalchemy.orm' not in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", told], check=False).returncode == 0

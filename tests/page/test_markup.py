@@ -76,7 +76,7 @@ def test_on_its_own_screen(hostile: Server, visit: Callable[..., Page]) -> None:
         expect(page.locator(place)).to_contain_text("<img src=x onerror=")
     expect(page.locator(".runs")).to_contain_text("Error <img")
     expect(page.locator(".picked")).to_contain_text("<img src=x")
-    page.locator(".chart .flag").hover()
+    page.locator(".chart .flag rect").hover()
     expect(page.locator(".tip")).to_contain_text("<img src=x")
     expect(page.locator(".chart .flag")).to_contain_text("tag <img")
     is_harmless(page)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# PyIceberg's SQL catalog imports it when it is first opened, in whatever thread that is; until it is whole, statements
+# that others put together meanwhile fail.
+import sqlalchemy.orm  # noqa: F401
 from sqlalchemy import URL, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError
 
