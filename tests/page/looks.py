@@ -24,8 +24,9 @@ def check_looks(page: Page, name: str) -> None:
         # Light on the desk and dark on the phone: every colour and every layout is looked at once.
         page.emulate_media(color_scheme="light" if look == "desktop" else "dark")
         take_picture(page, f"{name}-{look}-{'light' if look == 'desktop' else 'dark'}")
-        assert overflows(page) <= 0
-        assert serious_findings(page) == []
+        assert overflows(page) <= 0, f"{look}: wider than the window"
+        found = serious_findings(page)
+        assert not found, f"{look}: {found}"
 
 
 def serious_findings(page: Page) -> list[str]:

@@ -1,4 +1,5 @@
 /* x-chart:KIND="data": draws anew when the data or the width changes. A kind is fetched when it is first drawn. */
+import { h } from "../lib/dom.js";
 import { hideTip } from "./tip.js";
 
 const KINDS = {
@@ -22,7 +23,7 @@ export function chart(element, { value, expression }, { evaluateLater, effect, c
 
   const draw = () => {
     hideTip();
-    element.replaceChildren(...(picture && data && width ? [picture(data, width)] : []));
+    if (picture) element.replaceChildren(...(data && width ? [picture(data, width)] : []));
   };
   const observer = new ResizeObserver(() => {
     if (element.clientWidth === width) return;
@@ -39,8 +40,18 @@ export function chart(element, { value, expression }, { evaluateLater, effect, c
       draw();
     }),
   );
-  KINDS[value]().then((kind) => {
-    picture = kind[value];
-    draw();
+  fetched(value, element).then((found) => {
+    picture = found;
+    if (picture) draw();
   });
+}
+
+async function fetched(value, element) {
+  try {
+    return (await KINDS[value]())[value];
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    element.replaceChildren(h("p", { class: "note" }, "This picture could not be fetched; load the page again."));
+    return null;
+  }
 }
