@@ -13,12 +13,16 @@ from typing import Any
 
 import pytest
 import yaml
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from .chromium import FLAGS, find_or_install
 from .looks import DESKTOP, PHONE
 from .server import Server
 from .told_jobs import tell_jobs
+
+PATIENCE_MS = 30_000
+"""For whatever the page is expected to show: a busy machine is no defect of it."""
+expect.set_options(timeout=PATIENCE_MS)
 
 MAKE_LAKE = Path(__file__).parent / "make_lake.py"
 

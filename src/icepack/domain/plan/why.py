@@ -49,7 +49,8 @@ def _left(partition: PartitionStatus, action: Compact, plan: CompactionPlan) -> 
     if partition.key in plan.skipped_open and partition.ends_at is not None:
         return f"It is still being written: the time it covers ends at {partition.ends_at:%Y-%m-%d %H:%M} UTC."
     if partition.small_files < action.min_input_files and action.strategy is not Strategy.DELETE_FILES:
-        return f"It has {partition.small_files:,} small files; fewer than {action.min_input_files:,} are left to grow."
+        found = "one small file" if partition.small_files == 1 else f"{partition.small_files:,} small files"
+        return f"It has {found}; fewer than {action.min_input_files:,} are left to grow."
     if action.strategy is Strategy.DELETE_FILES and not partition.files_with_deletes:
         return "None of its files has deletes."
     if files_needed(partition.small_bytes, plan.target_file_bytes) >= partition.small_files:
