@@ -153,11 +153,11 @@ def test_an_answer_that_was_lost_can_be_asked_for_again(stores: Stores, monkeypa
     claim = _claim(stores)
     genuine = Prepared._run
 
-    def cut(self: Prepared, engine: Engine, values: dict[str, Any]) -> Any:
-        genuine(self, engine, values)
+    def cut(self: Prepared, engine: Engine, *asked: Any) -> Any:
+        genuine(self, engine, *asked)
         with closing(engine.raw_connection()) as connection:
             connection.driver_connection.close()
-        return genuine(self, engine, values)
+        return genuine(self, engine, *asked)
 
     monkeypatch.setattr(Prepared, "_run", cut)
     with pytest.raises(EnvironmentFault):

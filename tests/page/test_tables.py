@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from .looks import PHONE
 from .seeding import many, seed
 from .server import Server
 
@@ -123,3 +124,19 @@ def test_the_end_of_ten_thousand_is_reached(large: Server, visit: Callable[..., 
     last = page.locator(f"#row-{MANY - 1}:not(.is-empty)")
     expect(last).to_contain_text("team9.t9959", timeout=30_000)
     assert page.locator(".rows-space .row").count() < 60
+
+
+def test_rows_do_not_overlap_when_the_window_becomes_a_phones(server: Server, visit: Callable[..., Page]) -> None:
+    """They are higher there; those that were drawn before have to move."""
+    page = visit(server.url, "#/tables")
+    expect(page.locator("#row-1:not(.is-empty)")).to_be_visible()
+    narrow = page.locator("#row-0").bounding_box()
+    page.set_viewport_size(PHONE)
+    page.wait_for_function(
+        """low => {
+          const box = number => document.querySelector(`#row-${number}`)?.getBoundingClientRect();
+          const [first, second] = [box(0), box(1)];
+          return first && second && first.height > low && Math.abs(second.top - first.bottom) < 1;
+        }""",
+        arg=narrow["height"] if narrow else 0,
+    )

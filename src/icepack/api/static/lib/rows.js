@@ -7,7 +7,7 @@ export class Rows {
   /* grid: scrolled and focused, with a head that stays; options: {height(), total(), at(number), need(number),
      draw(item, number), open(item)} */
   constructor(grid, options) {
-    Object.assign(this, { body: grid, ...options, drawn: new Map(), marked: -1, frame: null });
+    Object.assign(this, { body: grid, ...options, drawn: new Map(), marked: -1, frame: null, step: 0 });
     this.head = grid.firstElementChild;
     this.space = h("div", { class: "rows-space", role: "rowgroup" });
     grid.append(this.space);
@@ -39,6 +39,16 @@ export class Rows {
     return this.body.clientHeight - this.head.offsetHeight;
   }
 
+  /* Rows are as high as the window's width asks for: what was drawn stands elsewhere now, and the first one stays. */
+  resize(step) {
+    const first = this.step ? this.body.scrollTop / this.step : 0;
+    this.space.replaceChildren();
+    this.drawn.clear();
+    this.space.style.height = `${this.total() * step}px`;
+    this.body.scrollTop = first * step;
+    this.step = step;
+  }
+
   plan() {
     this.frame ??= requestAnimationFrame(() => {
       this.frame = null;
@@ -49,6 +59,7 @@ export class Rows {
   show() {
     const total = this.total();
     const step = this.height();
+    if (step !== this.step) this.resize(step);
     this.space.style.height = `${total * step}px`;
     const first = Math.max(Math.floor(this.body.scrollTop / step) - BEYOND, 0);
     const last = Math.min(Math.ceil((this.body.scrollTop + this.sight()) / step) + BEYOND, total);
