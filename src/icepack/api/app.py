@@ -30,12 +30,14 @@ from icepack.config import CompactionConfig, cost_model
 from icepack.doctor import checks, quick_checks
 from icepack.domain.access import Grant, Scope
 from icepack.service.maintenance import utc_now
+from icepack.service.remembering import Remembered
 from icepack.wiring import App, cleaner
 
 BASE = "/api/v1"
 THREADS = 6
 """No more than there are connections to the database; they share one interpreter, so more would only wait for it."""
 SWITCH_SECONDS = 0.001
+SCRAPE_SECONDS = 5.0
 STREAM_SECONDS = 3600.0
 WRONG_KEYS_PER_SECOND, WRONG_KEYS_AT_ONCE = 0.5, 20
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -112,10 +114,16 @@ def build_parts(app: App, worker_state: Callable[[], str] | None = None) -> Part
             sync_interval=config.health_sync.interval,
             worker_state=worker_state,
         ),
-        exposition=app.exposition,
+        exposition=_exposition(app),
         clock=utc_now,
         secure_cookies=secure(config),
     )
+
+
+def _exposition(app: App) -> Callable[[], tuple[bytes, str]]:
+    """Added up from the store, which takes a while when it is large: several who scrape share one answer."""
+    remembered: Remembered[tuple[bytes, str]] = Remembered(SCRAPE_SECONDS)
+    return lambda: remembered.get("metrics", app.exposition)
 
 
 def _agenda(app: App) -> Agenda:
