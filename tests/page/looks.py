@@ -12,8 +12,6 @@ HERE = Path(__file__).parent
 AXE = (HERE / "vendor" / "axe-core-4.14.0.min.js").read_text()
 DESKTOP: ViewportSize = {"width": 1360, "height": 860}
 PHONE: ViewportSize = {"width": 390, "height": 844}
-AXE_LOOKS = 3
-AXE_PAUSE_MS = 700
 PICTURES = HERE.parents[1] / "build" / "page"
 
 
@@ -32,18 +30,7 @@ def check_looks(page: Page, name: str) -> None:
 
 
 def serious_findings(page: Page) -> list[str]:
-    """Those that stay: a chart that is just being drawn anew for another width is no finding."""
     page.evaluate(f"() => {{ {AXE} }}")
-    found = _findings(page)
-    for _ in range(AXE_LOOKS - 1):
-        if not found:
-            break
-        page.wait_for_timeout(AXE_PAUSE_MS)
-        found = _findings(page)
-    return found
-
-
-def _findings(page: Page) -> list[str]:
     found: dict[str, Any] = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
     return [
         f"{item['id']}: {item['help']}: {', '.join(str(node['target']) for node in item['nodes'][:4])}"
