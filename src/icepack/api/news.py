@@ -57,11 +57,15 @@ class News:
     async def listen(
         self, scopes: Scopes, after: int | None, still_welcome: Callable[[], bool]
     ) -> AsyncGenerator[Item | None, None]:
-        """Every change from now on, or after the event with that number; None where there was none for a while."""
+        """Every change from now on, or after the event with that number; None where there was none for a while.
+
+        The first is None, too: whoever has it misses nothing that happens afterwards.
+        """
         queue: asyncio.Queue[Item | None] = asyncio.Queue(MOST_WAITING)
         await self._join(queue)
         told = after or 0
         try:
+            yield None
             for item in await self._replay(after):
                 told = max(told, item.number or 0)
                 if covered(scopes, item.table):

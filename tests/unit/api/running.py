@@ -26,7 +26,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(folder: Path, *, stream_seconds: float = 3600.0, **settings: Any) -> Iterator[tuple[str, App]]:
+def running(folder: Path, *, stream_seconds: float = 120.0, **settings: Any) -> Iterator[tuple[str, App]]:
     """Its address, and what it was built from."""
     environ = {"HOME": str(folder), "XDG_STATE_HOME": str(folder), "XDG_CACHE_HOME": str(folder)}
     port = free_port()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,6 +64,21 @@ def test_every_step_and_the_progress_are_told(served: tuple[str, App]) -> None:
         assert (progress["job_id"], progress["progress"]["partitions_completed"]) == (str(job.id), 1)
         app.stores.jobs.finish(claim, JobOutcome(state=JobState.SUCCEEDED))
         assert take(news, "succeeded")[-1].document["job_id"] == str(job.id)
+
+
+def test_nothing_is_missed_once_the_answer_began(served: tuple[str, App], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the server takes to find out what is old news."""
+    url, app = served
+    newest_event = app.stores.board.newest_event
+
+    def slow() -> int:
+        time.sleep(0.5)
+        return newest_event()
+
+    monkeypatch.setattr(app.stores.board, "newest_event", slow)
+    with Client(url, key=key(app)) as client, client.stream() as news:
+        app.stores.jobs.submit(JobRequest(table=ORDERS, action=Compact(), priority=1))
+        assert next(news).document["kind"] == "submitted"
 
 
 def test_one_can_resume_where_one_was(served: tuple[str, App]) -> None:

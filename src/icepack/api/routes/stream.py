@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Annotated
 
@@ -44,16 +44,17 @@ async def stream_jobs(
     if begin is not None and begin >= 2**63:
         begin = None
     longest: float = request.app.state.stream_seconds
-    return StreamingResponse(_lines(caller, begin, longest), media_type=MEDIA_TYPE)
+    items = caller.parts.news.listen(caller.sees, begin, lambda: _is_welcome(caller))
+    await anext(items)  # before the answer begins: what happens after its first byte is told
+    return StreamingResponse(_lines(items, longest), media_type=MEDIA_TYPE)
 
 
-async def _lines(caller: Caller, after: int | None, longest: float) -> AsyncIterator[bytes]:
+async def _lines(items: AsyncGenerator[Item | None, None], longest: float) -> AsyncIterator[bytes]:
     yield b"retry: 2000\n\n"
     try:
-        async with asyncio.timeout(longest):
-            async with aclosing(caller.parts.news.listen(caller.sees, after, lambda: _is_welcome(caller))) as items:
-                async for item in items:
-                    yield b": still here\n\n" if item is None else _line(item)
+        async with asyncio.timeout(longest), aclosing(items):
+            async for item in items:
+                yield b": still here\n\n" if item is None else _line(item)
     except TimeoutError:
         return
 
