@@ -63,6 +63,7 @@ def test_groups_are_told_as_they_are_done(lake: Lake, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr("icepack.engine.native.compaction.run_tasks", listening)
     monkeypatch.setattr(job, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(job, "SLOW_POLL_SECONDS", 0.01)
     seen: list[Progress] = []
     action = Compact(rewrite_all=True, engine=RewriteEngine.NATIVE)
     record = lake.run(table, action, progress=seen.append)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from icepack.api.answers import encoded
 from icepack.api.entries import policy_entries, schedule_entries
 from icepack.api.fleet_shapes import PutPolicies, PutSchedules
 from icepack.config import CompactionConfig, masked
@@ -18,7 +18,7 @@ from icepack.domain.table import TableId, TablePattern
 from icepack.domain.windows import Window
 from icepack.errors import ConfigError
 from icepack.service.directory import Directory, Listing
-from icepack.service.forecast import Forecast
+from icepack.service.forecast import Upcoming
 from icepack.service.live import POLICIES, SCHEDULES
 from icepack.service.remembering import Remembered
 from icepack.service.scheduler import Scheduler
@@ -26,17 +26,6 @@ from icepack.service.service import PolicyBook
 
 REMEMBERED_SECONDS = 30.0
 Line = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ahead:
-    """What comes due within a span, as far as it was asked for."""
-
-    enabled: bool
-    since: datetime
-    until: datetime
-    timezone: str
-    found: Forecast
 
 
 class Agenda:
@@ -57,7 +46,7 @@ class Agenda:
         self._scheduler = scheduler
         self._clock = clock
         self._shown = masked(config)
-        self._ahead: Remembered[Ahead] = Remembered(REMEMBERED_SECONDS)
+        self._ahead: Remembered[bytes] = Remembered(REMEMBERED_SECONDS)
         self._lines: Remembered[tuple[list[Line], list[Line], Overrides]] = Remembered(1.0)
 
     def policies(self, scopes: Scopes) -> dict[str, Any]:
@@ -97,23 +86,28 @@ class Agenda:
         entries = schedule_entries(asked, self._config.strategies_on)
         return self._overrides.replace(SCHEDULES, entries, expected=asked.version, by=by)
 
-    def ahead(self, scopes: Scopes, span: timedelta, limit: int, pattern: str | None) -> Ahead:
+    def ahead(self, scopes: Scopes, span: timedelta, limit: int, pattern: str | None) -> bytes:
+        """What comes due within a span, as far as it was asked for; as JSON, since it is kept for a while."""
         key = (scopes, span, limit, pattern)
         return self._ahead.get(key, lambda: self._look_ahead(scopes, span, limit, pattern))
 
-    def _look_ahead(self, scopes: Scopes, span: timedelta, limit: int, pattern: str | None) -> Ahead:
+    def _look_ahead(self, scopes: Scopes, span: timedelta, limit: int, pattern: str | None) -> bytes:
         now = self._clock()
         scheduler = self._scheduler()
         listing = self._directory.listing().within(scopes)
         enabled = self._config.scheduler.enabled
         tables = (listing.select([pattern]) if pattern else list(listing.by_name)) if enabled else []
         found = scheduler.upcoming(tables, lambda t: self._windows(scheduler, listing, t), now, now + span, limit)
-        return Ahead(
-            enabled=enabled,
-            since=now,
-            until=now + span,
-            timezone=str(scheduler.zone),
-            found=found,
+        return encoded(
+            {
+                "enabled": enabled,
+                "from": now,
+                "until": now + span,
+                "timezone": str(scheduler.zone),
+                "runs": [run_line(item) for item in found.runs],
+                "total": found.total,
+                "by_hour": [{"hour": hour, "runs": count} for hour, count in sorted(found.by_hour.items())],
+            }
         )
 
     def _windows(self, scheduler: Scheduler, listing: Listing, table: TableId) -> tuple[Window, ...]:
@@ -159,6 +153,20 @@ def _of_table(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _schedule_line(entry: Mapping[str, Any]) -> Line:
     return {"match": entry["name"], "schedule": entry["schedule"], "options": _of_table(entry)}
+
+
+def run_line(item: Upcoming) -> Line:
+    """A run to come, as lists show it."""
+    given, occurrence = item.entry.compaction, item.occurrence
+    return {
+        "table": str(item.table),
+        "due_at": occurrence.due_at,
+        "tick": occurrence.tick,
+        "opens_at": occurrence.opens_at,
+        "jitter_seconds": occurrence.jitter.total_seconds(),
+        "schedule": item.entry.line,
+        "compaction": None if given is None else dict(given),
+    }
 
 
 def _version(found: Overrides) -> dict[str, Any]:

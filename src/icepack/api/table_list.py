@@ -68,9 +68,11 @@ def select(listing: Listing, wanted: Wanted, sort: Sort) -> Sequence[ListEntry]:
 
 
 def _ordered(listing: Listing, wanted: Wanted, key: str) -> tuple[ListEntry, ...]:
+    if wanted == Wanted():
+        return _sorted(listing, key)
     found = listing.selections.get((wanted, key))
     if found is None:
-        found = _sorted(listing, key) if wanted == Wanted() else _narrowed(listing, wanted, key)
+        found = _narrowed(listing, wanted, key)
         if len(listing.selections) >= MOST_SELECTIONS:
             listing.selections.clear()
         listing.selections[wanted, key] = found
@@ -78,12 +80,17 @@ def _ordered(listing: Listing, wanted: Wanted, key: str) -> tuple[ListEntry, ...
 
 
 def _sorted(listing: Listing, key: str) -> tuple[ListEntry, ...]:
-    return listing.entries if key == "name" else tuple(sorted(listing.entries, key=lambda item: place(item, key)))
+    """Kept for good: there are few orders, and to sort ten thousand tables takes longer than all else of a page."""
+    if key == "name":
+        return listing.entries
+    if key not in listing.orders:
+        listing.orders[key] = tuple(sorted(listing.entries, key=lambda item: place(item, key)))
+    return listing.orders[key]
 
 
 def _narrowed(listing: Listing, wanted: Wanted, key: str) -> tuple[ListEntry, ...]:
     """What costs least comes first."""
-    found: Iterable[ListEntry] = _ordered(listing, Wanted(), key)
+    found: Iterable[ListEntry] = _sorted(listing, key)
     text = wanted.search.lower()
     if text:
         found = [item for item in found if text in item.folded]

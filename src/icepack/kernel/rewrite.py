@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import resource
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icepack.kernel.bounds import Bounds
+from icepack.kernel.crew import Crew
 from icepack.kernel.encoding import Encodings
 from icepack.kernel.memory import choose_allocator
 from icepack.kernel.rows import Rows, Selection
@@ -43,8 +43,8 @@ def rewrite(task: Task, storage: Storage) -> Written:
     """Writes the outputs and says what became of the rows; leaves nothing behind when it fails."""
     choose_allocator()
     try:
-        with ThreadPoolExecutor(task.threads) as pool:
-            return _Rewrite(task, storage, pool).run()
+        with Crew(task.threads) as crew:
+            return _Rewrite(task, storage, crew).run()
     except BaseException:
         for output in task.outputs:
             storage.remove(output)
@@ -60,13 +60,13 @@ class Tally:
 
 
 class _Rewrite:
-    def __init__(self, task: Task, storage: Storage, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, task: Task, storage: Storage, crew: Crew) -> None:
         self._task = task
         self._storage = storage
-        self._pool = pool
+        self._crew = crew
         self._schema = arrow_schema(task.schema, with_lineage=task.lineage)
         self._encodings = Encodings(task, storage)
-        self._rows = Rows(task, storage, self._schema, self._encodings.dictionary_names, pool)
+        self._rows = Rows(task, storage, self._schema, self._encodings.dictionary_names, crew)
 
     def run(self) -> Written:
         files = self._write_in_order() if self._task.order is None else self._write_sorted()
@@ -139,7 +139,7 @@ class _Rewrite:
         splicer.begin(rows)
         for block in self._blocks(rows):
             columns = read(block)
-            encoded = self._pool.map(self._encode, block, columns)
+            encoded = self._crew.each(self._encode, block, columns)
             for field, column, made in zip(block, columns, encoded, strict=True):
                 count_nans(field, column, tally.nans)
                 tally.bounds.see(field, column, made.chunks)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from icepack.kernel.crew import Crew
 from icepack.kernel.deletes import EqualityDeletes, PositionDeletes, is_kept
 from icepack.kernel.schema import field_id
 from icepack.kernel.source import Layouts, Piece, Source
@@ -39,9 +39,9 @@ class Rows:
     """Counts what it has seen and what deletes have taken of it."""
 
     def __init__(
-        self, task: Task, storage: Storage, schema: pa.Schema, dictionaries: Sequence[str], pool: ThreadPoolExecutor
+        self, task: Task, storage: Storage, schema: pa.Schema, dictionaries: Sequence[str], crew: Crew
     ) -> None:
-        self._pool = pool
+        self._crew = crew
         self._layouts = Layouts(task.name_mapping)
         self._sources = [Source(item, storage, self._layouts, dictionaries) for item in task.inputs]
         self._positions = PositionDeletes(task, storage)
@@ -69,13 +69,13 @@ class Rows:
             source.close()
 
     def select(self, pieces: Sequence[Piece]) -> list[Selection]:
-        found = list(self._pool.map(self._select, pieces))
+        found = self._crew.all(self._select, pieces)
         self.seen += sum(piece.rows for piece in pieces)
         self.dropped += sum(selection.piece.rows - selection.rows for selection in found)
         return [selection for selection in found if selection.rows]
 
     def columns(self, selections: Sequence[Selection], wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
-        parts = list(self._pool.map(lambda selection: selection.read(wanted), selections))
+        parts = self._crew.all(lambda selection: selection.read(wanted), selections)
         columns = [together([part[position] for part in parts], field.type) for position, field in enumerate(wanted)]
         if all(selection.is_whole for selection in selections):
             return columns

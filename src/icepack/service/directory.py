@@ -39,6 +39,8 @@ class Listing:
     generation: int | None
     tables: tuple[TableSummary, ...] = ()
     """By name."""
+    orders: dict[str, tuple[ListEntry, ...]] = field(default_factory=dict, compare=False, repr=False)
+    """All of them, by what they are sorted by."""
     selections: dict[Any, tuple[ListEntry, ...]] = field(default_factory=dict, compare=False, repr=False)
     """Tables that were asked for lately, in their order, by what was asked."""
     _views: dict[Scopes, Listing] = field(default_factory=dict, compare=False, repr=False)

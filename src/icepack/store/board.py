@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Engine, Select, and_, func, select
+from sqlalchemy import ColumnElement, Engine, Integer, Select, Text, and_, bindparam, func, select
 
 from icepack.domain.access import EVERYTHING, Scopes
 from icepack.domain.access_ports import (
@@ -36,6 +36,7 @@ from icepack.store.faults import plain_faults
 from icepack.store.globs import within
 from icepack.store.job_rows import conditions, to_event
 from icepack.store.job_texts import JobTexts
+from icepack.store.query import Query
 from icepack.store.schema import (
     DUE,
     EFFECT_COLUMNS,
@@ -71,6 +72,16 @@ class SqlBoard(Board):
         self._engine = engine
         self._clock = clock or DatabaseClock()
         self._texts = JobTexts(engine)
+        named, rows = bindparam("table", type_=Text), bindparam("rows", type_=Integer)
+        self._table = Query(engine, visible(*_DOCUMENTS).where(cache_rows.c.table_name == named))
+        newest = (runs.c.started_at.desc(), runs.c.job_id.desc())
+        run_rows = select(runs.c.record, runs.c.started_at).where(runs.c.table_name == named)
+        self._runs = Query(engine, run_rows.order_by(*newest).limit(rows))
+        older = runs.c.started_at < bindparam("before", type_=runs.c.started_at.type)
+        self._older_runs = Query(engine, run_rows.where(older).order_by(*newest).limit(rows))
+        seen_at = table_statuses.c.observed_at
+        points = select(seen_at, table_statuses.c.totals).where(table_statuses.c.table_name == named)
+        self._points = Query(engine, points.order_by(seen_at.desc()).limit(rows))
 
     def jobs(
         self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
@@ -151,16 +162,14 @@ class SqlBoard(Board):
         return WorkerCounts(busy=len(busy), idle=len(here - busy))
 
     def table(self, table: TableId) -> TableDocument | None:
-        rows = self._rows(visible(*_DOCUMENTS).where(cache_rows.c.table_name == str(table)))
-        return TableDocument(**rows[0]._mapping) if rows else None
+        row = self._table.first(table=str(table))
+        return None if row is None else TableDocument(**row)
 
     def runs(self, table: TableId, *, limit: int = 50, before: datetime | None = None) -> RunDocuments:
-        statement = select(runs.c.record, runs.c.started_at).where(runs.c.table_name == str(table))
-        if before is not None:
-            statement = statement.where(runs.c.started_at < before)
-        rows = self._rows(statement.order_by(runs.c.started_at.desc(), runs.c.job_id.desc()).limit(limit + 1))
-        more = rows[limit - 1].started_at if len(rows) > limit else None
-        return RunDocuments(runs=tuple(row.record for row in rows[:limit]), next_before=more)
+        values = {"table": str(table), "rows": limit + 1}
+        rows = self._runs.all(**values) if before is None else self._older_runs.all(**values, before=before)
+        more = rows[limit - 1]["started_at"] if len(rows) > limit else None
+        return RunDocuments(runs=tuple(row["record"] for row in rows[:limit]), next_before=more)
 
     def committers(self, table: TableId, ids: Sequence[UUID]) -> Mapping[UUID, Committer]:
         joined = runs.outerjoin(jobs, jobs.c.id == runs.c.job_id)
@@ -170,10 +179,7 @@ class SqlBoard(Board):
 
     def points(self, table: TableId, *, limit: int = 200) -> list[Document]:
         """The newest, oldest of them first, as a chart wants them."""
-        at = table_statuses.c.observed_at
-        statement = select(at, table_statuses.c.totals).where(table_statuses.c.table_name == str(table))
-        rows = self._rows(statement.order_by(at.desc()).limit(limit))
-        return [{"observed_at": row.observed_at, "totals": row.totals} for row in reversed(rows)]
+        return [dict(row) for row in reversed(self._points.all(table=str(table), rows=limit))]
 
     def costs_by_day(self, since: datetime, scopes: Scopes = EVERYTHING) -> list[CostLine]:
         day = day_of(runs.c.started_at)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
-from sqlalchemy import Row
+from pydantic import ValidationError
+from sqlalchemy import Row, Text, cast
 
 from icepack.domain.health import HealthReport
 from icepack.domain.queue_ports import CachedTable, Generation, TableBrief, TableSummary, brief_of
@@ -12,7 +15,10 @@ from icepack.domain.recommendation import Recommendation
 from icepack.domain.run import Totals, totals
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
-from icepack.domain.wire import from_json, to_json
+from icepack.domain.wire import from_json, from_json_text, to_json
+from icepack.store.schema import cache_rows
+
+T = TypeVar("T")
 
 
 def to_row(generation: Generation, cached: CachedTable) -> dict[str, Any]:
@@ -47,12 +53,25 @@ def to_tombstone(generation: Generation, table: TableId) -> dict[str, Any]:
     }
 
 
-def to_table(row: Row[Any]) -> CachedTable:
+DOCUMENTS = [cast(cache_rows.c[name], Text).label(name) for name in ("status", "health", "recommendation")]
+"""As text: to read them as JSON first and then as what they are would be to read them twice."""
+
+
+def to_table(row: Mapping[Any, Any]) -> CachedTable:
+    advice = row["recommendation"]
     return CachedTable(
-        status=from_json(TableStatus, row.status),
-        health=from_json(HealthReport, row.health),
-        recommendation=None if row.recommendation is None else from_json(Recommendation, row.recommendation),
+        status=_read(TableStatus, row["status"]),
+        health=_read(HealthReport, row["health"]),
+        recommendation=None if advice is None else _read(Recommendation, advice),
     )
+
+
+def _read(kind: type[T], text: str) -> T:
+    try:
+        return from_json_text(kind, text)
+    except ValidationError:
+        # Half a character in a table's properties: Python's own reader takes it.
+        return from_json(kind, json.loads(text))
 
 
 def to_summary(row: Row[Any]) -> TableSummary:

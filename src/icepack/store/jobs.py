@@ -40,6 +40,7 @@ from icepack.store.faults import plain_faults
 from icepack.store.job_rows import conditions, read_job, select_events, select_jobs, to_event, to_job
 from icepack.store.journal import Journal
 from icepack.store.lanes import Hold, free_lane, held_lane, lock_lane
+from icepack.store.query import Query
 from icepack.store.reclaim import Reclaiming
 from icepack.store.schema import constant, events, jobs, lanes
 from icepack.store.searching import Searching
@@ -62,6 +63,9 @@ class SqlJobStore(JobStore):
         self._reclaiming = Reclaiming(self._clock, journal)
         self._beat = _renewal(self._clock)
         self._cancelling = Cancelling(self._clock, journal)
+        wanted = bindparam("job_id", type_=jobs.c.id.type)
+        self._one = Query(engine, select_jobs().where(jobs.c.id == wanted))
+        self._story = Query(engine, select_events().where(events.c.job_id == wanted))
 
     def submit(self, request: JobRequest) -> Submission:
         """The job's spans are part of the caller's, or else of the one that is made here."""
@@ -148,8 +152,10 @@ class SqlJobStore(JobStore):
         return self.submit(request)
 
     def get(self, job_id: UUID) -> Job:
-        with plain_faults(self._engine.url), reading(self._engine) as connection:
-            return _read(connection, job_id)
+        found = self._one.first(job_id=job_id)
+        if found is None:
+            raise JobNotFound(job_id)
+        return to_job(found)
 
     def list_jobs(self, wanted: JobFilter | None = None, *, limit: int = 50, before: int | None = None) -> JobPage:
         statement = select_jobs().where(*conditions(wanted or JobFilter(), before))
@@ -160,9 +166,7 @@ class SqlJobStore(JobStore):
         return JobPage(jobs=found, next_before=found[-1].number if len(rows) > limit else None)
 
     def events(self, job_id: UUID) -> list[JobEvent]:
-        with plain_faults(self._engine.url), reading(self._engine) as connection:
-            rows = connection.execute(select_events().where(events.c.job_id == job_id)).all()
-        return [to_event(row._mapping) for row in rows]
+        return [to_event(row) for row in self._story.all(job_id=job_id)]
 
     def counts(self) -> Mapping[JobState, int]:
         statement = select(jobs.c.state, func.count()).group_by(jobs.c.state)

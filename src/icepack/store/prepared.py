@@ -37,14 +37,18 @@ class Prepared:
 
     def first(self, engine: Engine, values: Mapping[str, Any]) -> dict[str, Any] | None:
         row = self._run(engine, {**self.constants, **values}, lambda cursor: cursor.fetchone())
-        if row is None:
-            return None
-        return {name: _in_utc(value) for name, value in zip(self._columns, row, strict=True)}
+        return None if row is None else self._named(row)
+
+    def named(self, engine: Engine, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [self._named(row) for row in self.all(engine, values)]
 
     def all(self, engine: Engine, values: Mapping[str, Any]) -> list[Any]:
         """Every row as the driver has it."""
         found: list[Any] = self._run(engine, {**self.constants, **values}, lambda cursor: cursor.fetchall())
         return found
+
+    def _named(self, row: Any) -> dict[str, Any]:
+        return {name: _in_utc(value) for name, value in zip(self._columns, row, strict=True)}
 
     def _run(self, engine: Engine, values: dict[str, Any], fetch: Callable[[Any], Any]) -> Any:
         with _checked_out(engine) as connection:

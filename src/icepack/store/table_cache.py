@@ -11,7 +11,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Float, Select, bindparam, delete, or_, select, update
+from sqlalchemy import Connection, Engine, Float, Select, Text, bindparam, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from icepack.domain.queue_ports import (
@@ -24,15 +24,16 @@ from icepack.domain.queue_ports import (
     TableSummary,
 )
 from icepack.domain.table import TableId
-from icepack.store.cached_rows import to_row, to_summary, to_table, to_tombstone
+from icepack.store.cached_rows import DOCUMENTS, to_row, to_summary, to_table, to_tombstone
 from icepack.store.clock import DatabaseClock
 from icepack.store.faults import plain_faults
+from icepack.store.query import Query
 from icepack.store.schema import BUILDING, CURRENT, cache_generations, cache_rows
 from icepack.store.text import storable
 from icepack.store.transaction import reading, writing
 
 BATCH_ROWS = 100
-_DOCUMENTS = [cache_rows.c.status, cache_rows.c.health, cache_rows.c.recommendation]
+_BRIEF = [column for column in cache_rows.c if column.name not in {document.name for document in DOCUMENTS}]
 
 
 class SqlTableCache(TableCache):
@@ -40,6 +41,8 @@ class SqlTableCache(TableCache):
         self._engine = engine
         self._clock = clock or DatabaseClock()
         self._lease_end = self._clock.after(bindparam("lease_seconds", type_=Float))
+        named = cache_rows.c.table_name == bindparam("table", type_=Text)
+        self._one = Query(engine, visible(*DOCUMENTS).where(named))
 
     def begin(self, owner: str, lease: timedelta) -> Generation:
         """Takes the place of a refresh that was not heard of any more."""
@@ -90,16 +93,13 @@ class SqlTableCache(TableCache):
             return {TableId.parse(name): location for name, location in connection.execute(statement)}
 
     def get(self, table: TableId) -> CachedTable | None:
-        statement = visible(*_DOCUMENTS).where(cache_rows.c.table_name == str(table))
-        with plain_faults(self._engine.url), reading(self._engine) as connection:
-            row = connection.execute(statement).one_or_none()
+        row = self._one.first(table=str(table))
         return None if row is None else to_table(row)
 
     def summaries(
         self, *, catalog: str | None = None, after: TableId | None = None, limit: int | None = None
     ) -> list[TableSummary]:
-        columns = [column for column in cache_rows.c if column not in _DOCUMENTS]
-        statement = visible(*columns).order_by(cache_rows.c.table_name).limit(limit)
+        statement = visible(*_BRIEF).order_by(cache_rows.c.table_name).limit(limit)
         if catalog is not None:
             statement = statement.where(cache_rows.c.catalog == catalog)
         if after is not None:
@@ -109,10 +109,10 @@ class SqlTableCache(TableCache):
 
     def tables(self) -> Iterator[CachedTable]:
         """One statement sees one moment; its rows are fetched as they are read."""
-        statement = visible(*_DOCUMENTS).order_by(cache_rows.c.table_name)
+        statement = visible(*DOCUMENTS).order_by(cache_rows.c.table_name)
         with plain_faults(self._engine.url), self._engine.connect() as connection:
             for row in connection.execution_options(yield_per=BATCH_ROWS).execute(statement):
-                yield to_table(row)
+                yield to_table(row._mapping)
 
     def close(self) -> None:
         self._engine.dispose()

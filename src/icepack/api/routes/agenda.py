@@ -9,6 +9,7 @@ from fastapi import Body, Query
 from starlette.responses import Response
 
 from icepack.api import examples
+from icepack.api.agenda import run_line
 from icepack.api.answers import Place, send
 from icepack.api.caller import Admin, Viewer
 from icepack.api.fleet_shapes import (
@@ -25,7 +26,6 @@ from icepack.api.previews import PolicyChange, ScheduleChange
 from icepack.domain.access import Role
 from icepack.domain.actions import Action
 from icepack.domain.recommendation import Recommendation
-from icepack.service.forecast import Upcoming
 
 place = Place("agenda")
 
@@ -79,17 +79,7 @@ def upcoming(
 ) -> Response:
     """In order; worked out at most half a minute ago."""
     found = caller.parts.agenda.ahead(caller.sees, timedelta(hours=hours), limit, table)
-    return send(
-        {
-            "enabled": found.enabled,
-            "from": found.since,
-            "until": found.until,
-            "timezone": found.timezone,
-            "runs": [_shown(item) for item in found.found.runs],
-            "total": found.found.total,
-            "by_hour": [{"hour": hour, "runs": count} for hour, count in sorted(found.found.by_hour.items())],
-        }
-    )
+    return Response(found, media_type="application/json")
 
 
 @place.post(
@@ -130,7 +120,7 @@ def preview_schedules(
             "timezone": found.timezone,
             "tables": found.tables,
             "changes": [_schedule_change(change) for change in found.changes],
-            "runs": [_shown(item) for item in found.runs],
+            "runs": [run_line(item) for item in found.runs],
             "total": found.total,
         }
     )
@@ -165,17 +155,4 @@ def _schedule_change(change: ScheduleChange) -> dict[str, Any]:
         "runs_after": change.runs_after,
         "next_before": change.next_before,
         "next_after": change.next_after,
-    }
-
-
-def _shown(item: Upcoming) -> dict[str, Any]:
-    given, occurrence = item.entry.compaction, item.occurrence
-    return {
-        "table": str(item.table),
-        "due_at": occurrence.due_at,
-        "tick": occurrence.tick,
-        "opens_at": occurrence.opens_at,
-        "jitter_seconds": occurrence.jitter.total_seconds(),
-        "schedule": item.entry.line,
-        "compaction": None if given is None else dict(given),
     }

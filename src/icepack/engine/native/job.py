@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from itertools import chain, repeat
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.5
+SLOW_POLL_SECONDS = 2.0
+"""Of a job that takes longer: each look costs the driver and the JVM 25 ms of CPU."""
+QUICK_POLLS = 10
 STRAGGLER_SECONDS = 5.0
 STRAGGLER_POLL_SECONDS = 0.05
 MISSING = "missing: "
@@ -183,7 +187,9 @@ def _telling(tell: Callable[[], None]) -> Iterator[None]:
     over = threading.Event()
 
     def watch() -> None:
-        while not over.wait(POLL_SECONDS):
+        for pause in chain(repeat(POLL_SECONDS, QUICK_POLLS), repeat(SLOW_POLL_SECONDS)):
+            if over.wait(pause):
+                return
             tell()
 
     thread = threading.Thread(target=watch, name="icepack-progress", daemon=True)

@@ -114,10 +114,20 @@ async function open(name) {
 
 async function fetchMarkup(name) {
   if (!markup.has(name)) {
-    const answer = await fetch(`page/views/${name}.html`);
-    markup.set(name, ownMarkup(await answer.text()));
+    markup.set(name, ownMarkup(await fetchWhole(name)));
   }
   return markup.get(name);
+}
+
+/* With the parts that several screens share in place of their names: <!-- part: editor --> */
+async function fetchWhole(name) {
+  const answer = await fetch(`page/views/${name}.html`);
+  let text = await answer.text();
+  for (const [mark, wanted] of text.matchAll(/<!-- part: ([a-z]+) -->/g)) {
+    const part = await fetchWhole(`parts/${wanted}`);
+    text = text.replace(mark, () => part);
+  }
+  return text;
 }
 
 /* A browser does not ask again for a module that it could not get, so the whole page has to. */

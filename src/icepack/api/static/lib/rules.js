@@ -1,5 +1,6 @@
 /* Rules for tables by name, being written: added, changed, checked, asked what they would do, saved. */
 import * as api from "./api.js";
+import { cron } from "./cron.js";
 import { confirm } from "./dialogs.js";
 import * as policy from "./policy.js";
 import { complain, tell } from "./toasts.js";
@@ -15,6 +16,7 @@ export const ruleParts = ({ place, field, isTimed, again }) => ({
   preview: null,
   asked: "",
   settingNames: policy.settingNames,
+  isTimed,
 
   get isEditing() {
     return this.draft !== null;
@@ -63,6 +65,11 @@ export const ruleParts = ({ place, field, isTimed, again }) => ({
 
   removeLine(rule, gone) {
     rule.lines = rule.lines.filter((one) => one.id !== gone.id);
+  },
+
+  cronWords(line) {
+    const said = cron(line);
+    return said === line ? "" : said;
   },
 
   choicesOf: policy.choicesOf,

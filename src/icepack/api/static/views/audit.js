@@ -1,8 +1,10 @@
 /* Who changed what, and when; also what was denied. */
 import * as api from "../lib/api.js";
+import { filters } from "../lib/filters.js";
 import * as format from "../lib/format.js";
+import { join } from "../lib/join.js";
 import { loading } from "../lib/loading.js";
-import { link, setQuery, tableLink } from "../lib/router.js";
+import { link, tableLink } from "../lib/router.js";
 import * as words from "../lib/words.js";
 
 const PAGE = 50;
@@ -26,7 +28,7 @@ const DAY = 86400e3;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/;
 const clean = (kind) => kind.replace(/^api\./, "");
 
-export default () => ({
+const main = () => ({
   ...loading(),
   found: [],
   next: null,
@@ -37,18 +39,6 @@ export default () => ({
   init() {
     this.refresh();
     this.$watch("asked", () => this.refresh());
-  },
-
-  get query() {
-    return this.$store.route.query;
-  },
-
-  get asked() {
-    return JSON.stringify(FILTERS.map((name) => this.query[name] ?? ""));
-  },
-
-  get isNarrowed() {
-    return FILTERS.some((name) => this.query[name]);
   },
 
   get isEmpty() {
@@ -98,14 +88,6 @@ export default () => ({
   kindName(kind) {
     return words.setting(ACTIONS[clean(kind)][0]);
   },
-
-  set(name, value) {
-    setQuery({ [name]: value });
-  },
-
-  clear() {
-    setQuery(Object.fromEntries(FILTERS.map((name) => [name, ""])));
-  },
 });
 
 const isDenied = ({ action, outcome }) => clean(action) === "denied" || outcome.startsWith("denied");
@@ -123,3 +105,5 @@ function hrefOf({ action, subject, details }) {
   if (action.includes("policies")) return "#/policies";
   return action.includes("schedules") ? "#/schedule" : "";
 }
+
+export default () => join(filters(FILTERS), main());

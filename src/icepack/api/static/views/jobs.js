@@ -1,10 +1,12 @@
 /* All jobs, the newest first, as they change. What is chosen is in the address. */
 import * as api from "../lib/api.js";
+import { filters } from "../lib/filters.js";
 import * as format from "../lib/format.js";
 import * as jobs from "../lib/jobs.js";
+import { join } from "../lib/join.js";
 import { listen } from "../lib/live.js";
 import { loading } from "../lib/loading.js";
-import { link, setQuery } from "../lib/router.js";
+import { link } from "../lib/router.js";
 import * as words from "../lib/words.js";
 
 const PAGE = 30;
@@ -16,7 +18,7 @@ const UNITS = { h: 3600e3, d: 86400e3 };
 const SOON_MS = 250;
 const TICK_MS = 1000;
 
-export default () => ({
+const main = () => ({
   ...loading(),
   found: [],
   next: null,
@@ -41,24 +43,12 @@ export default () => ({
     clearTimeout(this.later);
   },
 
-  get query() {
-    return this.$store.route.query;
-  },
-
   get state() {
     return this.query.state ?? "";
   },
 
   get within() {
     return this.query.within ?? "";
-  },
-
-  get asked() {
-    return JSON.stringify(FILTERS.map((name) => this.query[name] ?? ""));
-  },
-
-  get isNarrowed() {
-    return FILTERS.some((name) => this.query[name]);
   },
 
   get isEmpty() {
@@ -159,14 +149,6 @@ export default () => ({
     this.suggestions = tables.map((one) => one.table_name);
   },
 
-  set(name, value) {
-    setQuery({ [name]: value });
-  },
-
-  clear() {
-    setQuery(Object.fromEntries(FILTERS.map((name) => [name, ""])));
-  },
-
   mayCancel(job) {
     return jobs.mayCancel(job, this.$store.session);
   },
@@ -202,3 +184,5 @@ function sinceOf(text) {
   const found = /^(\d+)([hd])$/.exec(text);
   return found ? new Date(Date.now() - Number(found[1]) * UNITS[found[2]]).toISOString() : undefined;
 }
+
+export default () => join(filters(FILTERS), main());

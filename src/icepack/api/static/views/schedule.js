@@ -151,11 +151,6 @@ const main = () => ({
     return this.found.overrides.map(lineOf);
   },
 
-  cronWords(line) {
-    const said = cron(line);
-    return said === line ? "" : said;
-  },
-
   get previewWords() {
     const { tables, total } = this.preview;
     if (!tables) return "Nothing: no table would have another schedule.";

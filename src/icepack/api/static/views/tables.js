@@ -1,7 +1,9 @@
 /* All tables: narrowed, ordered, walked through. What is chosen is in the address. */
 import * as api from "../lib/api.js";
 import { h } from "../lib/dom.js";
+import { filters } from "../lib/filters.js";
 import * as format from "../lib/format.js";
+import { join } from "../lib/join.js";
 import { Pages } from "../lib/pages.js";
 import { Rows } from "../lib/rows.js";
 import { setQuery, tableLink } from "../lib/router.js";
@@ -21,7 +23,7 @@ const SORTS = [
 ];
 const SCORES = [["", "Any"], ["0-49", "Bad, below 50"], ["50-69", "Poor, 50 to 69"], ["70-89", "Fair, 70 to 89"], ["90-100", "Healthy, 90 or more"]];
 
-export default () => ({
+const main = () => ({
   total: 0,
   loaded: 0,
   isDone: false,
@@ -53,6 +55,7 @@ export default () => ({
       },
     });
     this.$watch("asked", () => this.restart());
+    this.$watch("sort", () => this.restart());
     this.restart();
     this.names();
   },
@@ -62,20 +65,8 @@ export default () => ({
     this.list.end();
   },
 
-  get query() {
-    return this.$store.route.query;
-  },
-
   get sort() {
     return this.query.sort || "score";
-  },
-
-  get asked() {
-    return JSON.stringify([this.sort, ...FILTERS.map((name) => this.query[name] ?? "")]);
-  },
-
-  get isNarrowed() {
-    return FILTERS.some((name) => this.query[name]);
   },
 
   get isNone() {
@@ -144,10 +135,6 @@ export default () => ({
     }
   },
 
-  set(name, value) {
-    setQuery({ [name]: value });
-  },
-
   setScore(value) {
     const [from = "", to = ""] = value.split("-");
     setQuery({ min_score: from, max_score: to });
@@ -166,10 +153,6 @@ export default () => ({
   mark(column) {
     const order = this.ariaSort(column);
     return order === "ascending" ? " ↑" : order === "descending" ? " ↓" : "";
-  },
-
-  clear() {
-    setQuery(Object.fromEntries(FILTERS.map((name) => [name, ""])));
   },
 
   focusList() {
@@ -204,3 +187,5 @@ function lastPart(item) {
   const { name } = item.table;
   return item.table_name.endsWith(name) ? name : `"${name}"`;
 }
+
+export default () => join(filters(FILTERS), main());
