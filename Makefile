@@ -63,7 +63,7 @@ bench-compaction: $(STAMP) ## measure compaction against Spark's procedure (SCAL
 	@$(BIN)/python -m benchmarks.compaction --scale $(SCALE)
 
 soak: $(STAMP) ## what takes longer than a test may: fifty kills, random tables, racing writers (SOAK_SECONDS=…)
-	@ICEPACK_SOAK=1 ICEPACK_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest tests/acceptance/test_kill.py \
+	@ICEPACK_SOAK=1 ICEPACK_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/acceptance/test_kill.py \
 	  tests/integration/test_native_differential.py tests/integration/test_native_races.py
 
 clean: ## remove what the targets made, except downloaded jars

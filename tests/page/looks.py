@@ -40,8 +40,13 @@ def serious_findings(page: Page) -> list[str]:
 
 
 def take_picture(page: Page, name: str) -> None:
+    """In a window as high as the page, so that what sticks to the window's edge is at the picture's, too."""
     PICTURES.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=PICTURES / f"{name}.png", full_page=True)
+    size = page.viewport_size or DESKTOP
+    height: int = page.evaluate("() => document.documentElement.scrollHeight")
+    page.set_viewport_size({**size, "height": max(height, size["height"])})
+    page.screenshot(path=PICTURES / f"{name}.png")
+    page.set_viewport_size(size)
 
 
 def overflows(page: Page) -> int:

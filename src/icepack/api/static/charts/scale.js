@@ -17,7 +17,7 @@ export function ticks(from, to, wanted = 4) {
 const DAY = 86400e3;
 const STEPS = [1e3, 5e3, 10e3, 30e3, 60e3, 300e3, 900e3, 3600e3, 3 * 3600e3, 6 * 3600e3, 12 * 3600e3, DAY, 2 * DAY, 7 * DAY, 14 * DAY, 30 * DAY, 91 * DAY, 365 * DAY];
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-const clockSeconds = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const clockSeconds = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 
 /* Moments at round times of the reader's zone, with their names. */
@@ -27,7 +27,8 @@ export function timeTicks(from, to, wanted) {
   const found = [];
   for (let at = Math.ceil((from - zone) / step) * step + zone; at <= to; at += step) {
     const isMidnight = (at - zone) % DAY === 0;
-    found.push({ at, name: step < DAY && !isMidnight ? clock.format(at) : day.format(at) });
+    const time = step < 60e3 ? clockSeconds : clock;
+    found.push({ at, name: step < DAY && !isMidnight ? time.format(at) : day.format(at) });
   }
   return found;
 }

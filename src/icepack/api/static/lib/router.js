@@ -25,6 +25,7 @@ export const router = {
 
   start() {
     addEventListener("hashchange", follow);
+    addEventListener("resize", showWhere);
     follow();
     alpine.effect(() => void render(alpine.store("session").state, route.text));
   },

@@ -4,10 +4,19 @@ import { openHelp } from "./dialogs.js";
 import { keyLines } from "./keys.js";
 
 const KEPT = "icepack.theme";
+const system = matchMedia("(prefers-color-scheme: dark)");
 
 export const shell = () => ({
   theme: document.documentElement.dataset.theme ?? "",
+  isSystemDark: system.matches,
   keyLines: keyLines(),
+
+  /* Some systems turn dark in the evening. */
+  init() {
+    system.addEventListener("change", () => {
+      this.isSystemDark = system.matches;
+    });
+  },
 
   get screens() {
     return screens.filter((screen) => screen.key && (!screen.role || this.$store.session.may(screen.role)));
@@ -18,7 +27,7 @@ export const shell = () => ({
   },
 
   isDark() {
-    return this.theme ? this.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    return this.theme ? this.theme === "dark" : this.isSystemDark;
   },
 
   isHere(screen) {

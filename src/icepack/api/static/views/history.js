@@ -75,7 +75,7 @@ export default () => ({
       figure("Time", format.duration(total.realised_seconds), of(total.estimated_seconds, format.duration)),
       figure("Fewer files", format.count(total.files_removed), of(total.estimated_files_removed, format.count)),
       figure("Data rewritten", format.bytes(total.bytes_rewritten), of(total.estimated_bytes_rewritten, format.bytes)),
-      figure("Rewritten files are smaller by", format.bytes(total.bytes_removed), ""),
+      figure("Saved by rewriting", format.bytes(total.bytes_removed), ""),
       figure("Freed from storage", format.bytes(total.bytes_deleted), format.plural(total.files_deleted, "file")),
     ];
   },
