@@ -55,7 +55,7 @@ def sessions(folder: Path) -> SparkSessions:
 
 
 def _settings(folder: Path) -> SessionSettings:
-    """Nothing is tuned for one engine or the other; the JVM compiles as it does by default."""
+    """Nothing is tuned for one engine or the other; both have the session that icepack starts."""
     java = find_java(None, os.environ)
     cache = user_folder("cache", os.environ)
     found = catalogs(folder)

@@ -62,8 +62,8 @@ def test_groups_are_told_as_they_are_done(lake: Lake, monkeypatch: pytest.Monkey
         return run_tasks(spark, tasks, storage, both)
 
     monkeypatch.setattr("icepack.engine.native.compaction.run_tasks", listening)
-    monkeypatch.setattr(job, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(job, "SLOW_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(job, "FIRST_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(job, "LOOK_SECONDS", 0.01)
     seen: list[Progress] = []
     action = Compact(rewrite_all=True, engine=RewriteEngine.NATIVE)
     record = lake.run(table, action, progress=seen.append)

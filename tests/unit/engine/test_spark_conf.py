@@ -7,6 +7,7 @@ import pytest
 
 from icepack.engine.spark_conf import (
     SECRET,
+    SPARING_COMPILER,
     jar_purposes,
     launch_conf,
     session_conf,
@@ -258,6 +259,11 @@ def test_a_cluster_gets_the_jars_and_its_own_addresses() -> None:
     assert not {"spark.driver.host", "spark.driver.extraClassPath", "spark.sql.shuffle.partitions"} & conf.keys()
 
 
+def test_only_a_jvm_of_our_own_is_told_how_to_compile() -> None:
+    assert all(option in session()["spark.driver.extraJavaOptions"] for option in SPARING_COMPILER)
+    assert "spark.driver.extraJavaOptions" not in session(master="yarn")
+
+
 def test_the_users_settings_win_and_lists_are_joined() -> None:
     conf = session(
         jars=[Path("/j/a.jar")],
@@ -272,7 +278,7 @@ def test_the_users_settings_win_and_lists_are_joined() -> None:
     )
     assert conf["spark.ui.enabled"] == conf["spark.sql.catalog.lake.cache-enabled"] == "true"
     assert conf["spark.sql.extensions"].endswith("IcebergSparkSessionExtensions,own.Extension")
-    assert conf["spark.driver.extraJavaOptions"] == r'"-Dstore=/my cache/x" "-Dq=\"" -Down=1'
+    assert conf["spark.driver.extraJavaOptions"].endswith(r' "-Dstore=/my cache/x" "-Dq=\"" -Down=1')
     assert conf["spark.jars"] == "/own.jar"
 
 

@@ -315,30 +315,38 @@ def _text(raw: bytes) -> str:
 
 def table_facts(spark: SparkSession, table: Any) -> TableFacts:
     io = table.io()
-    parser = spark.sparkContext._jvm.org.apache.iceberg.SchemaParser
+    jvm = spark.sparkContext._jvm
+    parser = jvm.org.apache.iceberg.SchemaParser
     return TableFacts(
         schema=json.loads(parser.toJson(table.schema())),
         spec_id=int(table.spec().specId()),
         format_version=int(table.operations().current().formatVersion()),
-        properties=dict(table.properties()),
+        properties=_plain(jvm, table.properties()),
         location=str(table.location()),
         file_io=str(io.getClass().getName()),
-        file_io_properties=_io_properties(io),
+        file_io_properties=_io_properties(jvm, io),
     )
 
 
-def _io_properties(io: Any) -> dict[str, str]:
+def _plain(jvm: Any, mapping: Any) -> dict[str, str]:
+    """A map of Java's, fetched at once; else each of its entries would take several calls."""
+    mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+    found: dict[str, str] = json.loads(mapper.writeValueAsString(mapping))
+    return found
+
+
+def _io_properties(jvm: Any, io: Any) -> dict[str, str]:
     """With the credentials that a catalog has lent for this table, where it has."""
     from py4j.protocol import Py4JError
 
-    properties = dict(io.properties())
+    properties = _plain(jvm, io.properties())
     try:
         lent = io.credentials()
     except Py4JError:
         # Most kinds of storage have no such method.
         return properties
     for credential in lent:
-        properties |= dict(credential.config())
+        properties |= _plain(jvm, credential.config())
     return properties
 
 

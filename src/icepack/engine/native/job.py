@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from itertools import chain, repeat
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
@@ -28,10 +27,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 0.5
-SLOW_POLL_SECONDS = 2.0
-"""Of a job that takes longer: each look costs the driver and the JVM 25 ms of CPU."""
-QUICK_POLLS = 10
+FIRST_LOOK_SECONDS = 1.0
+LOOK_SECONDS = 2.0
+"""How often a job is looked at: a look costs the driver and the JVM 25 ms of CPU."""
 STRAGGLER_SECONDS = 5.0
 STRAGGLER_POLL_SECONDS = 0.05
 MISSING = "missing: "
@@ -187,10 +185,10 @@ def _telling(tell: Callable[[], None]) -> Iterator[None]:
     over = threading.Event()
 
     def watch() -> None:
-        for pause in chain(repeat(POLL_SECONDS, QUICK_POLLS), repeat(SLOW_POLL_SECONDS)):
-            if over.wait(pause):
-                return
+        pause = FIRST_LOOK_SECONDS
+        while not over.wait(pause):
             tell()
+            pause = LOOK_SECONDS
 
     thread = threading.Thread(target=watch, name="icepack-progress", daemon=True)
     thread.start()
