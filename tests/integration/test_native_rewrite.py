@@ -144,6 +144,32 @@ class TestTraps:
         rewritten(lake, table)
         assert lake.main(table)[0] == "(0, None, 'a0', 0.5, Decimal('1.25'), Row(x=1, z='y', y=None))"
 
+    def test_structs_that_lost_every_field_they_were_written_with(self, lake: Lake) -> None:
+        """They are still there, and are not the same as none at all."""
+        inside = "struct<a: INT>"
+        table = lake.create(
+            f"id BIGINT, s {inside}, d struct<k: INT, s: {inside}>, l array<{inside}>, ll array<array<{inside}>>, "
+            f"e struct<s: {inside}>, m map<STRING, {inside}>"
+        )
+        full = "named_struct('a', 1)"
+        made = [
+            f"SELECT 1, {full}, named_struct('k', 2, 's', {full}), array({full}, NULL), array(array({full})), "
+            f"named_struct('s', {full}), map('k', {full})",
+            "SELECT 2, NULL, NULL, NULL, NULL, NULL, NULL",
+            "SELECT 3, named_struct('a', NULL), named_struct('k', NULL, 's', NULL), array(), array(array(), NULL), "
+            "named_struct('s', NULL), map()",
+        ]
+        lake.append(table, " UNION ALL ".join(made))
+        for place in ("s", "d.s", "l.element", "ll.element.element", "e.s", "m.value"):
+            lake.sql(f"ALTER TABLE {table} ADD COLUMN {place}.b INT")
+            lake.sql(f"ALTER TABLE {table} DROP COLUMN {place}.a")
+        lake.append(table, "SELECT 4, named_struct('b', 7), NULL, array(named_struct('b', 8)), array(), NULL, NULL")
+        assert lake.main(table)[0] == (
+            "(1, Row(b=None), Row(k=2, s=Row(b=None)), [Row(b=None), None], [[Row(b=None)]], Row(s=Row(b=None)), "
+            "{'k': Row(b=None)})"
+        )
+        rewritten(lake, table)
+
     @pytest.mark.parametrize("granularity", ["file", "partition"])
     def test_deletes_leave_the_metadata_with_the_rows(self, lake: Lake, granularity: str) -> None:
         """In the very commit, those that were committed last included."""
@@ -573,6 +599,20 @@ def no_ids_and_no_names(lake: Lake) -> TableId:
     return table
 
 
+def read_by_name_with_no_field_left(lake: Lake) -> TableId:
+    """The mapping is that of the schema as it is now, as a tool that takes files into a table writes it."""
+    table = lake.create("id BIGINT, s struct<k: INT, d: struct<a: INT>>")
+    inside = pa.struct([("k", pa.int32()), ("d", pa.struct([("a", pa.int32())]))])
+    rows = pa.table({"id": [1, 2, 3], "s": pa.array([{"k": 1, "d": {"a": 1}}, {"k": 1, "d": None}, None], inside)})
+    add_files(lake, table, rows)
+    lake.sql(f"ALTER TABLE {table} ADD COLUMN s.d.b INT")
+    lake.sql(f"ALTER TABLE {table} DROP COLUMN s.d.a")
+    java = lake.java(table)
+    mapping = lake.iceberg.mapping.NameMappingParser.toJson(lake.iceberg.mapping.MappingUtil.create(java.schema()))
+    java.updateProperties().set("schema.name-mapping.default", mapping).commit()
+    return table
+
+
 UNCOVERED: list[tuple[Callable[[Lake], TableId], str, str]] = [
     (orc, "ORC files", ""),
     (new_files_in_avro, "new files in avro", ""),
@@ -582,6 +622,7 @@ UNCOVERED: list[tuple[Callable[[Lake], TableId], str, str]] = [
     (deletes_in_avro, "deletes in AVRO files", ""),
     (equality_on_a_double, "equality deletes on a column of type double", ""),
     (no_ids_and_no_names, "without field ids", ""),
+    (read_by_name_with_no_field_left, "has lost every field", ""),
     (old_spec, "option max-file-size-bytes", "max-file-size-bytes"),
 ]
 

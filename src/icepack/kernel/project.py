@@ -11,16 +11,38 @@ from icepack.kernel.schema import Uncovered, default_of, field_id, is_list
 
 Names = list[dict[str, Any]]
 """Iceberg's name mapping: for files that were written without field ids."""
+LOST_FIELDS = "a struct read by name that has lost every field"
 
 
 def with_ids(schema: pa.Schema, names: Names | None) -> list[pa.Field]:
     """The file's fields with their ids; from the name mapping where the file has none of its own."""
     fields = list(schema)
-    if any(_any_id(field) for field in fields):
+    if has_ids(schema):
         return fields
     if names is None:
         raise Uncovered("files without field ids in a table without a name mapping")
     return [_mapped(field, names) for field in fields]
+
+
+def has_ids(schema: pa.Schema) -> bool:
+    return any(_any_id(field) for field in schema)
+
+
+def has_lost_all(found: pa.Field, wanted: pa.Field) -> bool:
+    """Whether a struct, however deep inside, has none of the fields left that the table gives it.
+
+    In a file with ids it is a struct of nulls, for Iceberg's readers, too. In one that is read by name they take it for
+    null, as long as no other field of it has a name that is known: whose reading is whose is not for the kernel to say.
+    """
+    if pa.types.is_map(wanted.type):
+        return has_lost_all(found.type.item_field, wanted.type.item_field)
+    if is_list(wanted.type):
+        return has_lost_all(found.type.value_field, wanted.type.value_field)
+    if not pa.types.is_struct(wanted.type):
+        return False
+    stored = {field_id(child): child for child in _children(found.type)}
+    pairs = [(stored[field_id(child)], child) for child in _children(wanted.type) if field_id(child) in stored]
+    return not pairs or any(has_lost_all(inside, child) for inside, child in pairs)
 
 
 def _any_id(field: pa.Field) -> bool:

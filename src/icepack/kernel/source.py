@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from icepack.kernel.project import Names, by_id, is_same, missing, project, with_ids
-from icepack.kernel.schema import LAST_UPDATED, ROW_ID, leaves, number_of
+from icepack.kernel.project import LOST_FIELDS, Names, by_id, has_ids, has_lost_all, is_same, missing, project, with_ids
+from icepack.kernel.schema import LAST_UPDATED, ROW_ID, Uncovered, leaves, number_of
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import Input
 
@@ -47,6 +47,7 @@ class Layout:
     def __init__(self, schema: pa.Schema, names: Names | None) -> None:
         self.schema = schema
         self._fields = with_ids(schema, names)
+        self._is_by_name = not has_ids(schema)
         self._positions = dict(by_id(self._fields))
         self._first_leaf = list(accumulate((leaves(field.type) for field in self._fields), initial=0))
         self._last: Route | None = None
@@ -72,6 +73,8 @@ class Layout:
         if position is None:
             return Way(field, number, None, 0, is_same=False)
         found = self._fields[position]
+        if self._is_by_name and has_lost_all(found, field):
+            raise Uncovered(LOST_FIELDS)
         return Way(field, number, found, places[position], is_same=is_same(found, field))
 
 
