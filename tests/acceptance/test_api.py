@@ -34,6 +34,8 @@ from .chaos import SCHEMA, SPEC
 ONE_AT_A_TIME = {"rewrite_all": True, "engine": "spark", "options": {"max-concurrent-file-group-rewrites": "1"}}
 """Slow enough to be met on its way: the kernel would be done by then."""
 PATIENCE_SECONDS = 180.0
+PARTITIONS = 48
+"""So many that even an idle machine is seen at work: each is a group of its own."""
 
 
 class Lake:
@@ -152,8 +154,8 @@ def key(state_url: str) -> str:
 def up(tmp_path_factory: pytest.TempPathFactory, state_url: str, key: str) -> Iterator[Up]:
     folder = tmp_path_factory.mktemp("up")
     lake = Lake(folder)
-    lake.table("orders", partitions=8)
-    lake.table("long", partitions=40, files=2)
+    lake.table("orders", partitions=PARTITIONS)
+    lake.table("long", partitions=240, files=2)
     lake.table("busy", partitions=2)
     service = Up(folder, lake, state_url)
     try:
@@ -185,10 +187,10 @@ def test_a_table_is_compacted_and_keeps_its_rows(up: Up, client: Client) -> None
     job = client.wait(accepted.job_id, seconds=PATIENCE_SECONDS, every=0.1, watch=lambda it: seen.append(it.progress))
     assert job.state is JobState.SUCCEEDED, job.message
     on_its_way = {progress.partitions_completed for progress in seen}
-    assert on_its_way & set(range(1, 8)), "no progress was seen to move"
-    assert job.progress.partitions_completed == job.progress.partitions_total == 8
-    assert job.progress.files_processed == 24
-    assert up.lake.files("orders") == 8
+    assert on_its_way & set(range(1, PARTITIONS)), "no progress was seen to move"
+    assert job.progress.partitions_completed == job.progress.partitions_total == PARTITIONS
+    assert job.progress.files_processed == 3 * PARTITIONS
+    assert up.lake.files("orders") == PARTITIONS
     assert up.lake.rows("orders") == rows
     assert [event.kind for event in client.job_events(job.id).events][:2] == ["submitted", "claimed"]
     assert client.history("orders").runs[0].job_id == job.id
