@@ -31,8 +31,8 @@ def has_ids(schema: pa.Schema) -> bool:
 def has_lost_all(found: pa.Field, wanted: pa.Field) -> bool:
     """Whether a struct, however deep inside, has none of the fields left that the table gives it.
 
-    In a file with ids it is a struct of nulls, for Iceberg's readers, too. In one that is read by name they take it for
-    null, as long as no other field of it has a name that is known: whose reading is whose is not for the kernel to say.
+    In a file with ids it is a struct of nulls, for Iceberg's readers, too. In one that is read by name, by a mapping
+    that does not know the lost fields any more, they were seen to take it for null.
     """
     if pa.types.is_map(wanted.type):
         return has_lost_all(found.type.item_field, wanted.type.item_field)
