@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from icepack.kernel.memory import settle_allocator
 from icepack.kernel.task import ATTEMPT, Task, Written
 
 
@@ -62,6 +63,7 @@ def runner(
 
 
 def work(item: Assignment, storage: Mapping[str, str], attempt: int) -> Answer:
+    settle_allocator()
     from icepack.kernel.rewrite import rewrite
     from icepack.kernel.schema import Uncovered
     from icepack.kernel.storage import Storage

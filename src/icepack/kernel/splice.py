@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from icepack.kernel.statistics import ranked
 from icepack.kernel.thrift import BINARY, I16, I32, I64, LIST, STRUCT, Reader, Struct, write_struct
 
 MAGIC = b"PAR1"
@@ -23,7 +24,8 @@ SCHEMA, NUM_ROWS, ROW_GROUPS, KEY_VALUES = 2, 3, 4, 5
 COLUMNS, GROUP_BYTES, GROUP_ROWS, GROUP_OFFSET, GROUP_COMPRESSED, ORDINAL = 1, 2, 3, 5, 6, 7
 CHUNK_OFFSET, CHUNK_META, OFFSET_INDEX, OFFSET_INDEX_LENGTH, COLUMN_INDEX, COLUMN_INDEX_LENGTH = 2, 3, 4, 5, 6, 7
 UNCOMPRESSED, COMPRESSED, DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE = 6, 7, 9, 10, 11
-PAGE_LOCATIONS, PAGE_OFFSET = 1, 1
+STATISTICS = 12
+PAGE_LOCATIONS, PAGE_OFFSET, PAGE_FIRST_ROW = 1, 1, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Encoded:
 
     data: pa.Buffer
     chunks: list[Struct]
+    indexes: list[tuple[bytes, Struct]]
+    """For each chunk its column index, as it is, and its offset index, read."""
 
     @property
     def pages(self) -> pa.Buffer:
@@ -41,10 +45,19 @@ class Encoded:
 def encode(column: pa.ChunkedArray, schema: pa.Schema, options: Mapping[str, Any]) -> Encoded:
     sink = pa.BufferOutputStream()
     table = pa.Table.from_arrays([column], schema=_as_stored(schema, column.type))
-    pq.write_table(table, sink, row_group_size=max(len(column), 1), **options)
+    places = ranked(column)
+    pq.write_table(table, sink, row_group_size=max(len(column), 1), write_statistics=places is None, **options)
     data = sink.getvalue()
     (group,) = footer(data)[ROW_GROUPS][1][1]
-    return Encoded(data, group[COLUMNS][1][1])
+    chunks = group[COLUMNS][1][1]
+    indexes = [_page_index(data, chunk) for chunk in chunks]
+    if places is not None:
+        (chunk,), ((_, offsets),) = chunks, indexes
+        chunk[CHUNK_META][1][STATISTICS] = (STRUCT, places.statistics())
+        starts = [page[PAGE_FIRST_ROW][1] for page in offsets[PAGE_LOCATIONS][1][1]]
+        index = places.column_index(starts, is_nullable=schema.field(0).nullable)
+        indexes = [(write_struct(index), offsets)]
+    return Encoded(data, chunks, indexes)
 
 
 def _as_stored(schema: pa.Schema, kind: pa.DataType) -> pa.Schema:
@@ -92,8 +105,8 @@ class Splicer:
     def add(self, encoded: Encoded) -> None:
         shift = self._position - len(MAGIC)
         group = self._groups[-1]
-        for chunk in encoded.chunks:
-            group.indexes.append(_page_index(encoded.data, chunk, shift))
+        for chunk, (column_index, offset_index) in zip(encoded.chunks, encoded.indexes, strict=True):
+            group.indexes.append((column_index, _moved_pages(offset_index, shift)))
             group.chunks.append(_moved(chunk, shift))
         self._write(encoded.pages)
 
@@ -166,12 +179,18 @@ def _moved(chunk: Struct, shift: int) -> Struct:
     return {CHUNK_OFFSET: (I64, 0), CHUNK_META: (STRUCT, meta)}
 
 
-def _page_index(data: pa.Buffer, chunk: Struct, shift: int) -> tuple[bytes, Struct]:
+def _moved_pages(offset_index: Struct, shift: int) -> Struct:
+    if not offset_index:
+        return {}
+    kind, pages = offset_index[PAGE_LOCATIONS][1]
+    moved = [{**page, PAGE_OFFSET: (I64, page[PAGE_OFFSET][1] + shift)} for page in pages]
+    return {**offset_index, PAGE_LOCATIONS: (LIST, (kind, moved))}
+
+
+def _page_index(data: pa.Buffer, chunk: Struct) -> tuple[bytes, Struct]:
     if OFFSET_INDEX not in chunk:
         return b"", {}
     offsets = Reader(memoryview(data).cast("B"), chunk[OFFSET_INDEX][1]).struct()
-    for page in offsets[PAGE_LOCATIONS][1][1]:
-        page[PAGE_OFFSET] = (I64, page[PAGE_OFFSET][1] + shift)
     if COLUMN_INDEX not in chunk:
         return b"", offsets
     start = chunk[COLUMN_INDEX][1]
