@@ -37,10 +37,13 @@ def _parsed() -> _Arguments:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compaction", description=__doc__)
     parser.add_argument("--scale", choices=[*Scale], default=Scale.FULL, type=Scale)
     parser.add_argument("--only", default="", metavar="a,c", help="these workloads; all when none is named")
-    parser.add_argument("--rounds", default=1, type=int, help="of each measurement; the one with the median CPU counts")
+    parser.add_argument("--rounds", type=int, help="at most; 3 at full scale, 1 at the small one")
     parser.add_argument("--out", default=RESULTS, type=Path, help="where the results are written")
     parser.add_argument("--folder", type=Path, help="where the lake is built, which takes a few GB at full scale")
-    return _Arguments(**vars(parser.parse_args()))
+    found = parser.parse_args()
+    if found.rounds is None:
+        found.rounds = 3 if found.scale is Scale.FULL else 1
+    return _Arguments(**vars(found))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from icepack.domain.table import TableId
 from icepack.engine.native import compaction
 from icepack.engine.spark_actions import SparkSessionEngine
 from icepack.kernel.executor import Answer, Assignment, work
+from icepack.kernel.memory import FROM_THE_START
 
 KERNEL_ATTEMPT = 9
 """In the names of the bare kernel's outputs, which lie beside those of the same tasks on Spark."""
@@ -97,6 +99,8 @@ class BareKernel:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        # Its processes load PyArrow before they are given a task, so it has to be said before they are there.
+        os.environ.update(FROM_THE_START)
         self._pool = ProcessPoolExecutor(CORES, mp_context=multiprocessing.get_context("spawn"))
         list(self._pool.map(time.sleep, [START_SECONDS] * CORES))
 

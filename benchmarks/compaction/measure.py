@@ -39,6 +39,7 @@ class Measurement:
     """For a few files in a bucket, not for the measured table."""
     requests_by_method: dict[str, int] = field(default_factory=dict)
     left_to_spark: tuple[str, ...] = ()
+    cpu_seconds_of_rounds: tuple[float, ...] = ()
     bytes_out: int = 0
     files_out: int = 0
     smallest_file_bytes: int = 0

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 from hypothesis import strategies as st
@@ -81,8 +82,14 @@ ARROW = {
     "decimal(9,2)": pa.decimal128(9, 2),
     "decimal(18,4)": pa.decimal128(18, 4),
     "decimal(38,10)": pa.decimal128(38, 10),
+    "uuid": pa.string(),
+    "fixed": pa.binary(),
 }
+"""As Spark takes them: it has no uuids and no bytes of a fixed length, and hands them on as text and bytes."""
 SQL = {"long": "BIGINT"}
+JAVA_ONLY = ("uuid", "fixed")
+"""What SQL cannot say: such columns are added through Iceberg's Java API."""
+FIXED_BYTES = 5
 PROMOTIONS = {"int": "long", "float": "double", "decimal(7,2)": "decimal(9,2)"}
 
 
@@ -121,9 +128,11 @@ VALUES: dict[str, Any] = {
     "decimal(9,2)": _decimal(9, 2),
     "decimal(18,4)": _decimal(18, 4),
     "decimal(38,10)": _decimal(38, 10),
+    "uuid": lambda random: str(UUID(bytes=random.randbytes(16))),
+    "fixed": lambda random: random.randbytes(FIXED_BYTES),
 }
 
-primitives = st.sampled_from(sorted(ARROW)).map(Kind)
+primitives = st.sampled_from(sorted(ARROW.keys() - {*JAVA_ONLY})).map(Kind)
 keys = st.sampled_from(["string", "int", "long", "date"]).map(Kind)
 
 
@@ -170,6 +179,7 @@ class Story:
     properties: dict[str, str] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     target_bytes: int = 128 * 2**20
+    sort_by: tuple[str, ...] = ()
 
 
 def table_of(step: Step) -> pa.Table:
@@ -205,7 +215,8 @@ def stories(draw: st.DrawFn) -> Story:
     }
     target = draw(st.sampled_from([128 * 2**20, 4000]))
     steps = teller.steps()
-    return Story(version, made, partitioned_by, properties, steps, target)
+    sort_by = draw(st.sampled_from([(), (), ("id",), ("p", "id")]))
+    return Story(version, made, partitioned_by, properties, steps, target, sort_by)
 
 
 class _Teller:
@@ -236,8 +247,9 @@ class _Teller:
         return step
 
     def _foreign(self) -> Step:
-        """A file without field ids, found by its names."""
-        return self._append("foreign")
+        """A file without field ids, found by its names; it has no column that is other for Spark than it is stored."""
+        step = self._append("foreign")
+        return replace(step, columns=tuple(column for column in step.columns if column.kind.name not in JAVA_ONLY))
 
     def _seed(self) -> int:
         return int(self._draw(st.integers(0, 2**20)))
@@ -259,7 +271,8 @@ class _Teller:
             ways += [self._add_inside, self._rename_inside, self._drop_inside]
         if any(_is_list_of_structs(column.kind) for column in self._columns):
             ways += [self._add_in_list]
-        return Step("sql", sql=f"ALTER TABLE {{}} {self._draw(st.sampled_from(ways))()}")
+        way = self._draw(st.sampled_from([*ways, self._add_by_java]))
+        return way() if way == self._add_by_java else Step("sql", sql=f"ALTER TABLE {{}} {way()}")
 
     def _name(self) -> str:
         self._number += 1
@@ -272,6 +285,11 @@ class _Teller:
         column = Column(self._name(), self._draw(kinds))
         self._columns.append(column)
         return f"ADD COLUMN {column.name} {column.kind.sql}"
+
+    def _add_by_java(self) -> Step:
+        column = Column(self._name(), Kind(self._draw(st.sampled_from(JAVA_ONLY))))
+        self._columns.append(column)
+        return Step("add", columns=(column,))
 
     def _drop(self) -> str:
         return f"DROP COLUMN {self._columns.pop(self._place(lambda _: True)).name}"

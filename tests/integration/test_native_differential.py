@@ -15,13 +15,13 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from pyiceberg.conversions import from_bytes
 from pyiceberg.types import DoubleType, FloatType, PrimitiveType
 
-from icepack.domain.actions import Compact, RewriteEngine
+from icepack.domain.actions import Compact, Layout, RewriteEngine
 from icepack.domain.run import RunState
 from icepack.domain.table import TableId
 from icepack.kernel.project import LOST_FIELDS
 
 from .lakes import Lake, content, equality_delete
-from .random_tables import Step, Story, stories, table_of
+from .random_tables import FIXED_BYTES, Step, Story, stories, table_of
 
 SOAK = bool(os.environ.get("ICEPACK_SOAK"))
 SOAK_SECONDS = float(os.environ.get("ICEPACK_SOAK_SECONDS", "1800"))
@@ -76,7 +76,15 @@ def _foreign(lake: Lake, table: TableId, step: Step) -> None:
     java.newAppend().appendFile(built.build()).commit()
 
 
-STEPS = {"append": _append, "sql": _sql, "equality": _equality, "foreign": _foreign}
+def _add(lake: Lake, table: TableId, step: Step) -> None:
+    types = lake.iceberg.types.Types
+    kinds = {"uuid": types.UUIDType.get(), "fixed": types.FixedType.ofLength(FIXED_BYTES)}
+    for column in step.columns:
+        lake.java(table).updateSchema().addColumn(column.name, kinds[column.kind.name]).commit()
+    lake.sql(f"REFRESH TABLE {table}")
+
+
+STEPS = {"append": _append, "sql": _sql, "equality": _equality, "foreign": _foreign, "add": _add}
 
 
 def rows(lake: Lake, table: TableId, version: int) -> list[str]:
@@ -120,7 +128,14 @@ def _comparable(kind: Any, raw: bytes) -> Any:
 
 
 def compacted(lake: Lake, table: TableId, story: Story, engine: RewriteEngine) -> tuple[list[str], dict[str, Any]]:
-    action = Compact(rewrite_all=True, delete_file_threshold=1, target_file_bytes=story.target_bytes, engine=engine)
+    action = Compact(
+        layout=Layout.SORT if story.sort_by else Layout.BINPACK,
+        columns=story.sort_by,
+        rewrite_all=True,
+        delete_file_threshold=1,
+        target_file_bytes=story.target_bytes,
+        engine=engine,
+    )
     record = lake.run(table, action)
     assert record.state is RunState.SUCCEEDED, record.message
     assert all(proof.holds for proof in record.proofs)
