@@ -134,7 +134,9 @@ class Lake:
         return file
 
     def metadata(self, table: TableId, kind: str) -> list[dict[str, Any]]:
-        return [row.asDict(True) for row in self.sql(f"SELECT * FROM {sql.metadata_table(table, kind)}").collect()]
+        """Without bounds as values: Spark fails to show those of a uuid."""
+        found = self.sql(f"SELECT * FROM {sql.metadata_table(table, kind)}").drop("readable_metrics")
+        return [row.asDict(True) for row in found.collect()]
 
     def status(self, table: TableId) -> TableStatus:
         return self.inspector.inspect(table)
