@@ -16,7 +16,7 @@ from rich.console import Console
 
 ENGINES = ("spark", "icepack", "kernel")
 """In this order: the bare kernel takes its tasks from icepack."""
-ENOUGH_SECONDS = 45.0
+ENOUGH_SECONDS = 20.0
 """Of one engine on one workload: what is short is noisy, and is measured again until there is as much of it."""
 
 console = Console(stderr=True, highlight=False)
@@ -134,15 +134,14 @@ class Campaign:
         return measured
 
     def _settled(self, lake: BenchLake, workload: Workload, rounds: Sequence[Measurement]) -> Iterator[Measurement]:
-        """The round with the median CPU, of two the lesser, if all of them left the right rows behind."""
+        """The round with the median CPU, of two the greater, if all of them left the right rows behind."""
         if not rounds:
             return
         matches = [
             fingerprint(lake, workload, measured, number) == self._before[workload.key]
             for number, measured in enumerate(rounds)
         ]
-        in_order = sorted(rounds, key=lambda item: item.cpu_seconds)
-        median = in_order[(len(rounds) - 1) // 2]
+        median = sorted(rounds, key=lambda item: item.cpu_seconds)[len(rounds) // 2]
         for measured in rounds:
             _remove(measured)
         if not all(matches):

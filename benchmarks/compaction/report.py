@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,13 @@ from benchmarks.compaction.extrapolate import (
 )
 from benchmarks.compaction.machine import machine, settings, versions
 from benchmarks.compaction.measure import Measurement
-from benchmarks.compaction.workloads import REQUEST_FILES
+from benchmarks.compaction.workloads import REQUEST_FILES, Scale
 from rich.console import Console
 from rich.table import Table
 
 from icepack.domain.units import format_size
+
+Judge = Callable[[str, bool], str]
 
 LEAST_WIDTH = 140
 MOST_OVERHEAD = 0.15
@@ -102,35 +105,43 @@ def _ratio(spark: float, other: float) -> str:
 
 
 def _compared(found: Findings) -> Table:
-    table = Table(title="icepack beside Spark and its own kernel")
+    table = Table(
+        title="icepack beside Spark and its own kernel",
+        caption=None if found.scale is Scale.FULL else "What it should be holds at full scale: see below.",
+    )
     table.add_column("workload")
     for name in ("CPU, times less", "at least", "output against Spark", "CPU over the kernel", "wall over the kernel"):
         table.add_column(name, justify="right")
     for workload in found.workloads:
         of = {item.engine: item for item in found.results if item.workload == workload.key}
+        judged = _judged if found.scale is Scale.FULL else _unjudged
         if "spark" not in of or "icepack" not in of:
             continue
         ratio = of["spark"].cpu_seconds / of["icepack"].cpu_seconds
         growth = of["icepack"].bytes_out / of["spark"].bytes_out - 1
         table.add_row(
             f"({workload.key}) {workload.title}",
-            _judged(f"{ratio:.2f}", ratio >= workload.least_ratio),
-            f"{workload.least_ratio:.1f}",
+            judged(f"{ratio:.2f}", ratio >= workload.least_ratio),
+            f"{workload.least_ratio:.1f}" if found.scale is Scale.FULL else "–",
             _judged(f"{growth:+.1%}", growth <= MOST_GROWTH),
-            *_overhead(of["icepack"], of.get("kernel")),
+            *_overhead(of["icepack"], of.get("kernel"), judged),
         )
     return table
 
 
-def _overhead(icepack: Measurement, kernel: Measurement | None) -> list[str]:
+def _overhead(icepack: Measurement, kernel: Measurement | None, judged: Judge) -> list[str]:
     if kernel is None:
         return ["–", "–"]
     over = (icepack.cpu_seconds / kernel.cpu_seconds - 1, icepack.wall_seconds / kernel.wall_seconds - 1)
-    return [_judged(f"{share:+.0%}", share <= MOST_OVERHEAD) for share in over]
+    return [judged(f"{share:+.0%}", share <= MOST_OVERHEAD) for share in over]
 
 
 def _judged(text: str, is_good: bool) -> str:
     return f"[green]{text}[/]" if is_good else f"[red]{text}[/]"
+
+
+def _unjudged(text: str, is_good: bool) -> str:
+    return text
 
 
 def _extrapolated(items: list[Extrapolation]) -> Table:
@@ -168,6 +179,7 @@ def _notes(found: Findings) -> list[str]:
     )
     if not found.fresh_processes:
         notes.append(
-            "Small scale: one process for all of an engine's workloads, so memory is that of the largest so far."
+            "Small scale: one process for all of an engine's workloads, so memory is that of the largest so far. And what "
+            "a job costs whatever its size, half a second of CPU to a whole one in the JVM, weighs as much as the work."
         )
     return notes
