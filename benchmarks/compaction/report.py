@@ -179,7 +179,7 @@ def _notes(found: Findings) -> list[str]:
     )
     if not found.fresh_processes:
         notes.append(
-            "Small scale: one process for all of an engine's workloads, so memory is that of the largest so far. And what "
-            "a job costs whatever its size, half a second of CPU to a whole one in the JVM, weighs as much as the work."
+            "Small scale: one process for all of an engine's workloads, so memory is that of the largest so far. What "
+            "a job costs whatever its size, half a second to one of CPU in the JVM, weighs as much here as the work."
         )
     return notes

@@ -159,6 +159,25 @@ def test_executors_without_icepack_run_its_kernel_and_no_event_log_tells_secrets
     assert all(SECRET.encode() not in path.read_bytes() for path in events)
 
 
+def test_workers_that_spark_limits_take_no_more_than_they_may(site: Site) -> None:
+    before = site.rows
+    record = site.compact(ICEPACK_SPARK__CONF__spark__executor__pyspark__memory="2g")
+    assert record["details"]["native_groups"] == 1, record["details"]
+    assert site.rows.equals(before)
+
+
+def test_workers_that_may_take_too_little_are_noticed_and_spark_does_it(site: Site) -> None:
+    before = site.rows
+    record = site.compact(ICEPACK_SPARK__CONF__spark__executor__pyspark__memory="512m")
+    (group,) = record["details"]["groups"]
+    assert group["engine"] == "spark"
+    assert group["why"] == (
+        "executors that leave 256 MB to a Python task, of which the kernel needs 664: "
+        "raise spark.executor.pyspark.memory"
+    )
+    assert site.rows.equals(before)
+
+
 def test_executors_without_the_library_are_noticed_and_spark_does_it(site: Site, cluster: Cluster) -> None:
     """Their Python has no PyArrow; the probe finds out before anything is planned on them."""
     before = site.rows

@@ -16,7 +16,7 @@ import pytest
 from icepack.domain.actions import Compact, RewriteEngine
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
-from icepack.engine.native import compaction
+from icepack.engine.native import sizing
 from icepack.kernel.splice import COLUMNS, OFFSET_INDEX, ROW_GROUPS, footer
 from icepack.kernel.thrift import Reader
 
@@ -657,7 +657,7 @@ class TestWhatIsLeftToSpark:
         lake.numbers(table, files=2)
         lake.sql(f"DELETE FROM {table} WHERE id IN (1, 2, 15)")
         before = lake.main(table)
-        monkeypatch.setattr(compaction, "TASK_BYTES", 100)
+        monkeypatch.setattr(sizing, "MOST_TASK_BYTES", 100)
         record = lake.run(table, ALL)
         assert ways(record)[0]["why"] == "deletes that do not fit into a task's memory"
         assert lake.main(table) == before

@@ -6,7 +6,7 @@ import json
 import logging
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from icepack import __version__
@@ -24,6 +24,7 @@ from icepack.engine.native.job import (
 )
 from icepack.engine.native.jvm import JavaRewrite, LiveFile
 from icepack.engine.native.ordering import order_of
+from icepack.engine.native.sizing import executors
 from icepack.engine.native.tasks import Group, group_tasks
 from icepack.errors import CommitConflict, CommitStateUnknown, RowsChanged
 from icepack.kernel.executor import Answer, Assignment
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-TASK_BYTES = 512 * 2**20
 DELETE_SHARE = 0.25
 DEFAULT_COMMITS = 10
 MOST_TOLD = 100
@@ -64,11 +64,17 @@ class NativeCompaction:
         self._plan = plan
         self._facts = table_facts(spark, table)
         self._order = order_of(spark, table, self._facts, action)
+        self._executors = executors(spark)
         self.outcome = Outcome()
 
     def run(self) -> Outcome:
         groups = list(enumerate(self._plan.groups))
-        obstacle = table_obstacle(self._facts, self._action) or self._order.obstacle or kernel_obstacle(self._spark)
+        obstacle = (
+            table_obstacle(self._facts, self._action)
+            or self._order.obstacle
+            or self._executors.obstacle
+            or kernel_obstacle(self._spark)
+        )
         if obstacle is not None:
             self.outcome.elsewhere = {number: obstacle for number, _ in groups}
             return self.outcome
@@ -82,6 +88,7 @@ class NativeCompaction:
 
     def _covered(self, rewrite: JavaRewrite) -> list[Group]:
         found = []
+        room = int(self._executors.task_bytes * DELETE_SHARE)
         for number, planned in enumerate(self._plan.groups):
             files = in_order(rewrite.files[path] for path in planned.paths if path in rewrite.files)
             deletes = {index: rewrite.deletes[index] for file in files for index in file.deletes}
@@ -89,8 +96,7 @@ class NativeCompaction:
             obstacle = (
                 "files that the snapshot does not have"
                 if len(files) < len(planned.paths)
-                else group_obstacle(self._facts, files, deletes.values(), int(TASK_BYTES * DELETE_SHARE))
-                or self._order.too_large(group)
+                else group_obstacle(self._facts, files, deletes.values(), room) or self._order.too_large(group)
             )
             if obstacle is None:
                 found.append(group)
@@ -122,9 +128,11 @@ class NativeCompaction:
                 target_bytes=self._plan.target_file_bytes,
                 name=name,
                 order=self._order.json,
-                memory_bytes=TASK_BYTES,
+                memory_bytes=self._executors.task_bytes,
             )
         ]
+        threads = self._executors.threads(len(tasks))
+        tasks = [replace(item, task=replace(item.task, threads=threads)) for item in tasks]
         made = _by_group(self._answers(tasks, groups))
         try:
             self._settle(rewrite, groups, made)

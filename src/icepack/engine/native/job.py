@@ -11,7 +11,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from tempfile import mkdtemp
@@ -92,9 +92,7 @@ def _ship(context: Any) -> None:
 def run_tasks(spark: SparkSession, tasks: Sequence[Assignment], storage: Mapping[str, str], told: Told) -> list[Answer]:
     """The largest first: whoever begins last should not be whoever takes longest."""
     context = spark.sparkContext
-    threads = max(context.defaultParallelism // max(len(tasks), 1), 1)
-    ordered = sorted(tasks, key=lambda item: -sum(file.bytes for file in item.task.inputs))
-    payload = [replace(item, task=replace(item.task, threads=threads)) for item in ordered]
+    payload = sorted(tasks, key=lambda item: -sum(file.bytes for file in item.task.inputs))
     # Broadcast, not captured or configured: neither the event log nor an error message shows it.
     secrets = context.broadcast(dict(storage))
     done, size, groups = context.accumulator(0), context.accumulator(0), context.accumulator({}, Tally())
@@ -115,8 +113,7 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Assignment], storage: Mapping
 
 def possible_outputs(spark: SparkSession, tasks: Sequence[Assignment]) -> Iterator[str]:
     """Of every attempt that Spark may have made; most of them were not."""
-    conf = spark.sparkContext.getConf()
-    attempts = int(conf.get("spark.task.maxFailures", "4")) * (2 if _is_speculative(spark) else 1)
+    attempts = int(_setting(spark, "spark.task.maxFailures", "4")) * (2 if _is_speculative(spark) else 1)
     for item in tasks:
         for output in item.task.outputs:
             yield from (output.replace(ATTEMPT, str(attempt)) for attempt in range(attempts))
@@ -128,7 +125,12 @@ def may_have_failed(spark: SparkSession, answers: Sequence[Answer]) -> bool:
 
 
 def _is_speculative(spark: SparkSession) -> bool:
-    return str(spark.sparkContext.getConf().get("spark.speculation", "false")).lower() == "true"
+    return _setting(spark, "spark.speculation", "false").lower() == "true"
+
+
+def _setting(spark: SparkSession, name: str, otherwise: str) -> str:
+    """Of the session and not of its context, which would fetch all settings, one by one, to tell one of them."""
+    return str(spark.conf.get(name, otherwise))
 
 
 @contextmanager
