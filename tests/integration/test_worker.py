@@ -184,10 +184,11 @@ class TestRetriesOnRealTables:
 
     def _die(self, lake: Lake, stores: Stores, table: TableId, action: Action) -> Job:
         job = submit(stores, table, action)
-        dying = worker(stores, on(lake, engine=Engine(lake, die_after_the_commit)), timedelta(seconds=1))
+        # Long enough for a busy machine to answer a heartbeat in time: the job is to die, not to be given up.
+        dying = worker(stores, on(lake, engine=Engine(lake, die_after_the_commit)), timedelta(seconds=4))
         with pytest.raises(Vanish):
             dying.work_once()
-        time.sleep(1.1)
+        time.sleep(4.1)
         assert [taken.id for taken in stores.jobs.reap()] == [job.id]
         return job
 
