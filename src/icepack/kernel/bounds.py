@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icepack.kernel.schema import leaves, number_of
-from icepack.kernel.splice import CHUNK_META
+from icepack.kernel.splice import CHUNK_META, STATISTICS
 from icepack.kernel.thrift import Struct
 
-_STATISTICS, _MAX, _MIN = 12, 5, 6
+_MAX, _MIN = 5, 6
 Pair = tuple[Any, Any]
 """Lower and upper."""
 
@@ -96,7 +96,7 @@ def _leaves(column_field: pa.Field, column: Any, chunks: list[Struct]) -> Iterat
 
 
 def _said(chunk: Struct) -> tuple[bytes, bytes] | None:
-    statistics = chunk[CHUNK_META][1].get(_STATISTICS)
+    statistics = chunk[CHUNK_META][1].get(STATISTICS)
     if statistics is None or _MIN not in statistics[1]:
         return None
     return statistics[1][_MIN][1], statistics[1][_MAX][1]

@@ -107,6 +107,14 @@ def test_free_memory_is_the_containers_where_there_is_one(
     assert free_bytes() == free_mb * MB
 
 
+def test_cached_files_of_a_container_are_no_use_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizing, "CGROUP", tmp_path)
+    (tmp_path / "memory.max").write_text(f"{500 * MB}\n")
+    (tmp_path / "memory.current").write_text(f"{490 * MB}\n")
+    (tmp_path / "memory.stat").write_text(f"anon {100 * MB}\ninactive_file {290 * MB}\n")
+    assert free_bytes() == 300 * MB
+
+
 def test_without_such_files_half_of_the_machine_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizing, "MEMINFO", tmp_path / "none")
     monkeypatch.setattr(sizing, "CGROUP", tmp_path)

@@ -113,7 +113,11 @@ def free_bytes() -> int:
     said = {name: int(text.split()[0]) for name, _, text in (line.partition(":") for line in _lines(MEMINFO))}
     free = said["MemAvailable"] * 1024 if "MemAvailable" in said else _physical_bytes() // 2
     limit, used = ("".join(_lines(CGROUP / name)) for name in ("memory.max", "memory.current"))
-    return min(free, max(int(limit) - int(used), 0)) if limit.isdigit() and used.isdigit() else free
+    if not (limit.isdigit() and used.isdigit()):
+        return free
+    # Files that were read count as used until somebody needs the room.
+    cached = dict(line.split() for line in _lines(CGROUP / "memory.stat")).get("inactive_file", "0")
+    return min(free, max(int(limit) - int(used) + int(cached), 0))
 
 
 def _lines(path: Path) -> list[str]:
