@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyiceberg.avro.decoder import BinaryDecoder
 from pyiceberg.avro.file import AvroFile
+from pyiceberg.avro.reader import BinaryReader, IntegerReader, MapReader, OptionReader, Reader
 from pyiceberg.avro.resolver import ReadSchemaResolver, SchemaPartnerAccessor
 from pyiceberg.schema import visit_with_partner
 from pyiceberg.typedef import Record
-from pyiceberg.types import IcebergType
+from pyiceberg.types import IcebergType, MapType
 
 
 class _Lenient(SchemaPartnerAccessor):
@@ -31,6 +33,22 @@ class _Lenient(SchemaPartnerAccessor):
         return None if partner_map is None else super().map_value_partner(partner_map)
 
 
+class _QuickMap(MapReader):
+    """Skips numbers by number faster by reading them: that is one call for all, and not two for each."""
+
+    def skip(self, decoder: BinaryDecoder) -> None:
+        if isinstance(self.key, IntegerReader) and isinstance(self.value, IntegerReader | BinaryReader):
+            self.read(decoder)
+        else:
+            super().skip(decoder)
+
+
+class _Resolver(ReadSchemaResolver):
+    def map(self, map_type: MapType, expected_map: Any, key_reader: Reader, value_reader: Reader) -> Reader:
+        super().map(map_type, expected_map, key_reader, value_reader)
+        return _QuickMap(key_reader, value_reader if map_type.value_required else OptionReader(value_reader))
+
+
 class ProjectedAvroFile(AvroFile[Record]):
     """Reads just the fields of the read schema."""
 
@@ -39,7 +57,7 @@ class ProjectedAvroFile(AvroFile[Record]):
         self.read_schema = None
         super().__enter__()
         self.read_schema = wanted
-        resolver: Any = ReadSchemaResolver(self.read_types, self.read_enums)
+        resolver: Any = _Resolver(self.read_types, self.read_enums)
         accessor: Any = _Lenient()
         self.reader = visit_with_partner(self.schema, wanted, resolver, accessor)
         return self

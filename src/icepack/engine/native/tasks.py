@@ -134,6 +134,8 @@ def _with_deletes(task: Task, group: Group) -> Task:
 
 
 def _deleted(item: Input, deletes: Sequence[LiveDelete], number_of: Mapping[tuple[str, int], int]) -> Input:
+    if not deletes:
+        return item
     vector = next((delete for delete in deletes if delete.kind == "vector"), None)
     return replace(
         item,
