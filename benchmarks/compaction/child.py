@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compaction.engines import BareKernel, Engine, IcepackNative, SparkProcedure
-from benchmarks.compaction.workloads import WORKLOADS
+from benchmarks.compaction.workloads import chosen
 
 from icepack.domain.table import TableId
 
@@ -27,11 +27,11 @@ ENGINES: dict[str, Callable[[Path], Engine]] = {
 def main() -> None:
     name, folder = sys.argv[1:]
     engine = ENGINES[name](Path(folder))
-    workloads = {workload.key: workload for workload in WORKLOADS}
     try:
         for line in sys.stdin:
             order = json.loads(line)
-            _say(_timed(lambda: engine.compact(workloads[order["workload"]], TableId.parse(order["table"]))))  # noqa: B023
+            (workload,) = chosen(order["workload"])
+            _say(_timed(lambda: engine.compact(workload, TableId.parse(order["table"]))))  # noqa: B023
     finally:
         engine.close()
 

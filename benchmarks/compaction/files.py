@@ -25,7 +25,7 @@ def write_files(schema: Schema, folder: Path, data: DataSet) -> Iterator[DataFil
     folder.mkdir()
 
     def write(number: int) -> DataFile:
-        return _write_file(schema, folder / f"{number:05d}.parquet", data.make(number, data.rows_per_file))
+        return _write_file(schema, folder / f"{number:05d}.parquet", data, data.make(number, data.rows_per_file))
 
     with ThreadPoolExecutor(CORES) as pool:
         yield from pool.map(write, range(data.files))
@@ -38,7 +38,7 @@ def moved(file: DataFile, location: str) -> DataFile:
     return DataFile.from_args(**{**facts, "file_path": location, "spec_id": 0})
 
 
-def _write_file(schema: Schema, path: Path, rows: pa.Table) -> DataFile:
+def _write_file(schema: Schema, path: Path, data: DataSet, rows: pa.Table) -> DataFile:
     with pq.ParquetWriter(
         path,
         schema_to_pyarrow(schema),
@@ -46,8 +46,9 @@ def _write_file(schema: Schema, path: Path, rows: pa.Table) -> DataFile:
         compression_level=3,
         store_decimal_as_integer=True,
         store_schema=False,
+        write_page_index=data.has_page_index,
     ) as writer:
-        writer.write_table(rows.cast(writer.schema))
+        writer.write_table(rows.cast(writer.schema), row_group_size=data.rows_per_group)
     statistics = data_file_statistics_from_parquet_metadata(
         parquet_metadata=writer.writer.metadata,
         stats_columns=compute_statistics_plan(schema, {}),

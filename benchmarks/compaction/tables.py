@@ -21,7 +21,6 @@ from icepack.engine.spark_actions import load_table
 PROPERTIES = {
     "format-version": "2",
     "write.parquet.compression-codec": "zstd",
-    "write.parquet.compression-level": "3",
     "write.target-file-size-bytes": str(TARGET_FILE_BYTES),
     "write.delete.mode": "merge-on-read",
 }

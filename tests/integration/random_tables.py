@@ -213,6 +213,9 @@ def stories(draw: st.DrawFn) -> Story:
             st.sampled_from(["truncate(16)", "full", "counts", "none", "truncate(3)"])
         ),
     }
+    if draw(st.booleans()):
+        # A file is as large as that: its row groups are copied where they can be.
+        properties["write.parquet.row-group-size-bytes"] = "4096"
     target = draw(st.sampled_from([128 * 2**20, 4000]))
     steps = teller.steps()
     sort_by = draw(st.sampled_from([(), (), ("id",), ("p", "id")]))

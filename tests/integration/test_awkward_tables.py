@@ -19,6 +19,7 @@ from icepack.domain.actions import (
     ExpireSnapshots,
     Layout,
     RemoveOrphanFiles,
+    RewriteEngine,
     RewriteManifests,
     RewritePositionDeletes,
     commits_snapshot,
@@ -428,6 +429,17 @@ def test_every_layout_keeps_every_row(lake: Lake, compiled: None, layout: Layout
     assert record.state is RunState.SUCCEEDED, record.message
     assert (record.effect.files_rewritten, record.effect.files_added) == (3, 1)
     assert lake.main(table) == before
+
+
+@pytest.mark.parametrize("layout", [Layout.SORT, Layout.ZORDER, Layout.HILBERT])
+@pytest.mark.parametrize("engine", list(RewriteEngine))
+def test_an_order_by_a_column_that_is_not_there_is_refused(lake: Lake, layout: Layout, engine: RewriteEngine) -> None:
+    """Although one file gives nothing to rewrite."""
+    table = lake.create()
+    lake.append(table, "VALUES (1, 'a')")
+    record = lake.run(table, Compact(layout=layout, columns=("id", "vv"), engine=engine))
+    assert record.state is RunState.FAILED
+    assert record.message == "The table has no column 'vv' to order by. It has: id, v."
 
 
 def test_a_sort_really_sorts(lake: Lake, compiled: None) -> None:

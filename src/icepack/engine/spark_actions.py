@@ -140,6 +140,7 @@ def roll_back(spark: SparkSession, table: Any, snapshot_id: int, parent_id: int)
 
 def compact(spark: SparkSession, table: Any, action: Compact, context: RunContext) -> EngineResult:
     """By icepack's own kernel where that is exact; by Spark's procedure where it is not, or is asked for."""
+    check_order(table.schema(), action)
     if table.currentSnapshot() is None:
         return EngineResult()
     if action.engine is RewriteEngine.SPARK or context.plan is None:
@@ -164,6 +165,20 @@ def compact(spark: SparkSession, table: Any, action: Compact, context: RunContex
     if outcome.invalidated:
         raise CommitConflict(f"Another writer changed the files of {len(outcome.invalidated)} groups meanwhile.")
     return EngineResult(failed_groups=failed, details=details)
+
+
+def check_order(schema: Any, action: Compact) -> None:
+    """Also where there is nothing to rewrite today: who mistypes a column should learn it at once."""
+    if action.layout in (Layout.ZORDER, Layout.HILBERT) and not action.columns:
+        raise InvalidOption(f"{action.layout} needs columns.", "Name them with --columns a,b.")
+    if action.layout is Layout.BINPACK:
+        return
+    is_sort = action.layout is Layout.SORT
+    for name in [sort_column(text).name if is_sort else text for text in action.columns]:
+        # Along a curve Spark finds the columns, and does not mind their case.
+        if schema.findField(name) is None and (is_sort or schema.caseInsensitiveFindField(name) is None):
+            known = ", ".join(str(field.name()) for field in schema.columns())
+            raise InvalidOption(f"The table has no column '{name}' to order by.", f"It has: {known}.")
 
 
 def _narrowed(action: Compact, outcome: Outcome, plan: CompactionPlan) -> Compact:
@@ -212,8 +227,6 @@ def _with_layout(spark: SparkSession, table: Any, java_action: Any, action: Comp
 
 
 def _names(spark: SparkSession, table: Any, action: Compact) -> Any:
-    if not action.columns:
-        raise InvalidOption(f"{action.layout} needs columns.", "Name them with --columns a,b.")
     check_sayable(table.schema(), action.columns, f"{action.layout} by")
     return _string_array(spark, action.columns)
 
@@ -230,8 +243,6 @@ def _sort_order(spark: SparkSession, table: Any, columns: tuple[str, ...]) -> An
     iceberg = spark.sparkContext._jvm.org.apache.iceberg
     builder = iceberg.SortOrder.builderFor(table.schema())
     for column in map(sort_column, columns):
-        if table.schema().findField(column.name) is None:
-            raise InvalidOption(f"The table has no column '{column.name}' to sort by.")
         nulls = iceberg.NullOrder.NULLS_FIRST if column.nulls_first else iceberg.NullOrder.NULLS_LAST
         (builder.desc if column.descending else builder.asc)(column.name, nulls)
     return builder.build()

@@ -36,7 +36,7 @@ class Bounds:
 
     def see(self, column_field: pa.Field, column: Any, chunks: Sequence[Struct]) -> None:
         """A column of one row group, and what the footer says of its leaves."""
-        for leaf, values, chunk in _leaves(column_field, column, list(chunks)):
+        for leaf, values, chunk in bounded_leaves(column_field, column, list(chunks)):
             if pa.types.is_floating(leaf.type):
                 self._see_floats(number_of(leaf), leaf.type, values, chunk)
             else:
@@ -59,12 +59,12 @@ class Bounds:
 
     def _see_floats(self, number: int, kind: pa.DataType, values: Any, chunk: Struct) -> None:
         form = self._widths.setdefault(number, "<f" if kind.bit_width == 32 else "<d")
-        said = _said(chunk)
-        if said is None:
+        pair = said(chunk)
+        if pair is None:
             # Nothing but NaN and null: the footer leaves it out, and Iceberg would then give up the other chunks'.
             self._needed.add(number)
             return
-        lower, upper = (struct.unpack(form, raw)[0] for raw in said)
+        lower, upper = (struct.unpack(form, raw)[0] for raw in pair)
         if 0.0 in (lower, upper):
             self._needed.add(number)
             negative, positive = _zeros(values)
@@ -73,7 +73,7 @@ class Bounds:
         self._floats.setdefault(number, []).append((lower, upper))
 
     def _see_bytes(self, number: int, values: Any, chunk: Struct) -> None:
-        pair = _said(chunk)
+        pair = said(chunk)
         if pair is None and values.null_count < len(values):
             self._needed.add(number)
             pair = _extremes(values)
@@ -81,7 +81,7 @@ class Bounds:
             self._bytes.setdefault(number, []).append(pair)
 
 
-def _leaves(column_field: pa.Field, column: Any, chunks: list[Struct]) -> Iterator[tuple[pa.Field, Any, Struct]]:
+def bounded_leaves(column_field: pa.Field, column: Any, chunks: list[Struct]) -> Iterator[tuple[pa.Field, Any, Struct]]:
     """Those with bounds that may differ: numbers with a point, texts and bytes, and not inside lists or maps."""
     kind = column_field.type
     if pa.types.is_struct(kind):
@@ -89,13 +89,14 @@ def _leaves(column_field: pa.Field, column: Any, chunks: list[Struct]) -> Iterat
         for position in range(kind.num_fields):
             child = kind.field(position)
             size = leaves(child.type)
-            yield from _leaves(child, pc.struct_field(column, position), chunks[first : first + size])
+            yield from bounded_leaves(child, pc.struct_field(column, position), chunks[first : first + size])
             first += size
     elif pa.types.is_floating(kind) or pa.types.is_string(kind) or pa.types.is_binary(kind):
         yield column_field, column, chunks[0]
 
 
-def _said(chunk: Struct) -> tuple[bytes, bytes] | None:
+def said(chunk: Struct) -> tuple[bytes, bytes] | None:
+    """The smallest and the largest value by the chunk's own word."""
     statistics = chunk[CHUNK_META][1].get(STATISTICS)
     if statistics is None or _MIN not in statistics[1]:
         return None

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from icepack.kernel.project import with_ids
 from icepack.kernel.schema import field_id, is_list, leaves
-from icepack.kernel.splice import CHUNK_META, COLUMNS, ROW_GROUPS, UNCOMPRESSED
+from icepack.kernel.splice import CHUNK_META, COLUMNS, ROW_GROUPS, UNCOMPRESSED, read_footer
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import Task, Writing
-from icepack.kernel.thrift import Reader, Struct
+from icepack.kernel.thrift import Struct
 
 DEFAULT_BYTES_PER_ROW = 16.0
 _ENCODINGS_USED, _ENCODING, _PAGE_TYPE = 13, 2, 1
@@ -50,7 +50,7 @@ class Encodings:
         self._page_rows = task.writing.page_rows
         for item in _spread(task.inputs):
             opened = storage.open(item.path, item.bytes)
-            footer = _footer(opened, item.bytes)
+            footer = read_footer(opened, item.bytes)
             self._look(pq.ParquetFile(opened), footer, task)
         self.base = write_options(task.writing, self._codec)
 
@@ -161,8 +161,3 @@ def _spread(inputs: Sequence[Any]) -> list[Any]:
     """The first, the last and one between."""
     chosen = {0, len(inputs) // 2, len(inputs) - 1} if inputs else set()
     return [inputs[position] for position in sorted(chosen)]
-
-
-def _footer(file: Any, size: int) -> Struct:
-    length = int.from_bytes(file.read_at(8, size - 8)[:4], "little")
-    return Reader(file.read_at(length, size - 8 - length)).struct()

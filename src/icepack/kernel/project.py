@@ -92,6 +92,16 @@ def is_same(found: pa.Field, wanted: pa.Field) -> bool:
     )
 
 
+def is_alike(found: pa.Field, wanted: pa.Field) -> bool:
+    """Whether its bytes mean the same: types, ids and what may be null, all the way down; names do not matter."""
+    if field_id(found) != field_id(wanted) or found.nullable != wanted.nullable:
+        return False
+    inside, outside = _children(found.type), _children(wanted.type)
+    if not outside:
+        return bool(found.type == wanted.type)
+    return type(found.type) is type(wanted.type) and len(inside) == len(outside) and all(map(is_alike, inside, outside))
+
+
 def project(column: pa.ChunkedArray, found: pa.Field, wanted: pa.Field) -> pa.ChunkedArray:
     """The column in the table's type: children by id, promoted, null where the file has none."""
     if pa.types.is_dictionary(column.type):

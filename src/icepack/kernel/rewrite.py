@@ -20,26 +20,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icepack.kernel.bounds import Bounds
+from icepack.kernel.copying import Copied, Copier, Original, needs_values, tells_the_truth
 from icepack.kernel.crew import Crew
 from icepack.kernel.encoding import Encodings
+from icepack.kernel.groups import Shares, in_shares, row_groups
 from icepack.kernel.memory import choose_allocator
 from icepack.kernel.rows import Rows, Selection
 from icepack.kernel.schema import arrow_schema, number_of
-from icepack.kernel.sorting import Sorting
-from icepack.kernel.source import Piece
-from icepack.kernel.splice import Encoded, Splicer, encode
+from icepack.kernel.sorting import Bucket, Sorting
+from icepack.kernel.splice import Chunks, Encoded, Splicer, encode
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import OutputFile, Task, Written
 
 ReadColumns = Callable[[Sequence[pa.Field]], list[pa.ChunkedArray]]
+MakeColumn = Callable[[pa.Field], tuple[pa.ChunkedArray, Chunks]]
+"""A column's values and its chunks."""
 
 BLOCK_SHARE = 0.3
 """Of a task's memory that the columns in work may take as Arrow; reading and encoding need the rest."""
 LONE_BLOCK_SHARE = 0.1
 """The same for a task with one thread, which gains nothing from many columns at hand: on 2,000 files of 100 KB it
 takes 420 MB instead of 670, and no longer. Several threads would wait for one another."""
-STRETCH = 1.1
-"""How far a row group may outgrow its share to end where an input's does."""
 
 
 def rewrite(task: Task, storage: Storage) -> Written:
@@ -70,6 +71,8 @@ class _Rewrite:
         self._schema = arrow_schema(task.schema, with_lineage=task.lineage)
         self._encodings = Encodings(task, storage)
         self._rows = Rows(task, storage, self._schema, self._encodings.dictionary_names, crew)
+        self._copier = Copier(task, self._rows, self._schema, self._encodings.base)
+        self._copied_bytes = 0
 
     def run(self) -> Written:
         files = self._write_in_order() if self._task.order is None else self._write_sorted()
@@ -78,6 +81,7 @@ class _Rewrite:
             rows_in=self._rows.seen,
             rows_dropped=self._rows.dropped,
             requests=self._storage.requests,
+            copied_bytes=self._copied_bytes,
             peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
 
@@ -93,7 +97,7 @@ class _Rewrite:
             with self._storage.create(output) as sink:
                 splicer = self._splicer(sink)
                 for bucket in chain(mine, islice(buckets, each - 1)):
-                    self._write_columns(splicer, bucket.rows, bucket.columns, tally)
+                    self._write_each(splicer, bucket.rows, partial(self._sorted, bucket), tally)
                 size = splicer.close()
             yield self._output_file(output, size, splicer, tally)
 
@@ -101,7 +105,7 @@ class _Rewrite:
         """All rows, as many at a time as fit into memory with all their columns."""
         width = sum(map(self._encodings.bytes_per_row, self._schema))
         share = max(int(self._task.memory_bytes * BLOCK_SHARE / max(width, 1.0)), 1)
-        for pieces in self._row_groups(share):
+        for pieces in in_shares(self._rows.pieces(), share):
             yield self._rows.select(pieces)
             self._rows.let_go(pieces)
 
@@ -113,15 +117,19 @@ class _Rewrite:
         tally = Tally()
         with ExitStack() as stack:
             splicer: Splicer | None = None
-            for pieces in self._row_groups(self._share()):
-                selections = self._rows.select(pieces)
+            shares = Shares(self._share(), self._most_rows(), self._copier.least_bytes)
+            original_of = partial(self._copier.original, most_rows=self._fitting_rows())
+            for group in row_groups(self._rows.pieces(), shares, original_of):
+                selections = self._rows.select(group.pieces)
                 rows = sum(selection.rows for selection in selections)
                 if rows and splicer is None:
                     sink = stack.enter_context(self._storage.create(output))
                     splicer = self._splicer(sink)
-                if rows and splicer is not None:
+                if rows and splicer is not None and group.original is not None:
+                    self._write_each(splicer, rows, partial(self._copied, group.original, selections), tally)
+                elif rows and splicer is not None:
                     self._write_columns(splicer, rows, partial(self._rows.columns, selections), tally)
-                self._rows.let_go(pieces)
+                self._rows.let_go(group.pieces)
             if splicer is None:
                 return
             size = splicer.close()
@@ -148,6 +156,32 @@ class _Rewrite:
                 tally.bounds.see(field, column, made.chunks)
                 splicer.add(made)
 
+    def _write_each(self, splicer: Splicer, rows: int, make: MakeColumn, tally: Tally) -> None:
+        """One row group of which each column is made by itself, from the first byte on."""
+        splicer.begin(rows)
+        for block in self._blocks(rows):
+            for field, (column, made) in zip(block, self._crew.each(make, block), strict=True):
+                count_nans(field, column, tally.nans)
+                tally.bounds.see(field, column, made.chunks)
+                splicer.add(made)
+                self._copied_bytes += made.size if isinstance(made, Copied) else 0
+
+    def _sorted(self, bucket: Bucket, field: pa.Field) -> tuple[pa.ChunkedArray, Chunks]:
+        column = bucket.column(field)
+        return column, self._encode(field, column)
+
+    def _copied(
+        self, original: Original, selections: Sequence[Selection], field: pa.Field
+    ) -> tuple[pa.ChunkedArray, Chunks]:
+        """As it lies in the input, but for what the table has otherwise. No values where nobody needs them."""
+        copied = original.columns.get(number_of(field))
+        if copied is not None and not needs_values(field):
+            return pa.chunked_array([], field.type), copied
+        (column,) = self._rows.columns(selections, [field])
+        if copied is not None and tells_the_truth(field, column, copied.chunks):
+            return column, copied
+        return column, self._encode(field, column)
+
     def _encode(self, field: pa.Field, column: pa.ChunkedArray) -> Encoded:
         options = self._encodings.options(field, column)
         if not options["use_dictionary"] and pa.types.is_dictionary(column.type):
@@ -168,30 +202,21 @@ class _Rewrite:
             filled += size
         yield block
 
-    def _row_groups(self, share: int) -> Iterator[list[Piece]]:
-        """Even shares of the rows, cut where an input's row group ends if that is near."""
-        pieces: list[Piece] = []
-        filled = 0
-        for piece in self._rows.pieces():
-            rest: Piece | None = piece
-            while rest is not None:
-                head, rest = _cut(rest, share - filled, share)
-                pieces.append(head)
-                filled += head.rows
-                if filled >= share:
-                    yield pieces
-                    pieces, filled = [], 0
-        if pieces:
-            yield pieces
-
     def _share(self) -> int:
+        """Rows of each row group, so that all are of the same size."""
         rows = max(self._task.rows, 1)
+        return -(-rows // -(-rows // self._most_rows()))
+
+    def _most_rows(self) -> int:
+        """That a row group may have."""
         stored = sum(item.bytes * item.rows / max(item.records, 1) for item in self._task.inputs)
+        by_size = self._task.writing.row_group_bytes / max(stored / max(self._task.rows, 1), 1e-3)
+        return max(min(int(by_size), self._fitting_rows()), 1)
+
+    def _fitting_rows(self) -> int:
+        """Of which any column fits into memory."""
         widest = max(map(self._encodings.bytes_per_row, self._schema), default=1.0)
-        by_size = self._task.writing.row_group_bytes / max(stored / rows, 1e-3)
-        by_memory = self._task.memory_bytes * BLOCK_SHARE / widest
-        groups = -(-rows // max(int(min(by_size, by_memory)), 1))
-        return -(-rows // groups)
+        return max(int(self._task.memory_bytes * BLOCK_SHARE / widest), 1)
 
 
 def count_nans(field: pa.Field, column: Any, counts: dict[int, int]) -> None:
@@ -202,16 +227,6 @@ def count_nans(field: pa.Field, column: Any, counts: dict[int, int]) -> None:
     elif pa.types.is_struct(field.type):
         for position, child in enumerate(field.type):
             count_nans(child, pc.struct_field(column, position), counts)
-
-
-def _cut(piece: Piece, room: int, share: int) -> tuple[Piece, Piece | None]:
-    if piece.rows <= room + share * (STRETCH - 1):
-        return piece, None
-    middle = piece.start + room
-    return (
-        Piece(piece.source, piece.group, piece.start, middle),
-        Piece(piece.source, piece.group, middle, piece.stop),
-    )
 
 
 def key_values(task: Task) -> dict[str, str]:

@@ -27,8 +27,7 @@ class Selection:
 
     @property
     def is_whole(self) -> bool:
-        starts = self.piece.source.group_starts
-        return self.kept is None and self.piece.rows == starts[self.piece.group + 1] - starts[self.piece.group]
+        return self.kept is None and self.piece.is_whole
 
     def read(self, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
         columns = self.piece.source.read(self.piece, wanted)
@@ -80,6 +79,11 @@ class Rows:
         if all(selection.is_whole for selection in selections):
             return columns
         return [without_leftovers(column) for column in columns]
+
+    def may_lose(self, item: Input) -> bool:
+        """Whether there are deletes that apply to this input."""
+        is_older = any(deletes.newest > item.sequence_number for deletes in self._equality)
+        return is_older or bool(item.position_deletes) or item.vector is not None
 
     def let_go(self, pieces: Sequence[Piece]) -> None:
         """Closes every input whose last row was among these."""

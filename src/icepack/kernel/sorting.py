@@ -38,9 +38,9 @@ class Bucket:
     def rows(self) -> int:
         return len(self._order)
 
-    def columns(self, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
-        order = pa.array(self._order)
-        return [without_leftovers(pa.chunked_array([_flat(column).take(order)])) for column in self._read(wanted)]
+    def column(self, wanted: pa.Field) -> pa.ChunkedArray:
+        (column,) = self._read([wanted])
+        return without_leftovers(pa.chunked_array([_flat(column).take(pa.array(self._order))]))
 
     def _read(self, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
         numbers = [self._schema.get_field_index(field.name) for field in wanted]

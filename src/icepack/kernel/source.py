@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -106,6 +107,22 @@ class Piece:
     def rows(self) -> int:
         return self.stop - self.start
 
+    @property
+    def is_whole(self) -> bool:
+        starts = self.source.group_starts
+        return self.rows == starts[self.group + 1] - starts[self.group]
+
+    @property
+    def stored_bytes(self) -> float:
+        """Its share of the file, by its rows."""
+        item = self.source.item
+        return item.bytes * self.rows / max(item.records, 1)
+
+
+class _Opened(NamedTuple):
+    raw: Any
+    file: pq.ParquetFile
+
 
 class Source:
     """Opened when its first column is asked for, closed with `close`."""
@@ -115,19 +132,25 @@ class Source:
         self._storage = storage
         self._layouts = layouts
         self._dictionaries = list(dictionaries)
-        self._opened: pq.ParquetFile | None = None
+        self._opened: _Opened | None = None
         self._opening = Lock()
         self._starts: list[int] | None = None
 
     @property
     def file(self) -> pq.ParquetFile:
+        return self._open().file
+
+    @property
+    def raw(self) -> Any:
+        """Its bytes."""
+        return self._open().raw
+
+    def _open(self) -> _Opened:
         with self._opening:
             if self._opened is None:
-                self._opened = pq.ParquetFile(
-                    self._storage.open(self.item.path, self.item.bytes),
-                    read_dictionary=self._dictionaries,
-                    coerce_int96_timestamp_unit="us",
-                )
+                raw = self._storage.open(self.item.path, self.item.bytes)
+                file = pq.ParquetFile(raw, read_dictionary=self._dictionaries, coerce_int96_timestamp_unit="us")
+                self._opened = _Opened(raw, file)
             return self._opened
 
     @cached_property
@@ -146,7 +169,7 @@ class Source:
 
     def close(self) -> None:
         if self._opened is not None:
-            self._opened.close(force=True)
+            self._opened.file.close(force=True)
             self._opened = None
 
     def pieces(self) -> Iterator[Piece]:

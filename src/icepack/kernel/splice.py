@@ -7,9 +7,9 @@ to do by hand is the footer: the chunks' own footers, with their offsets moved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,18 +28,30 @@ STATISTICS = 12
 PAGE_LOCATIONS, PAGE_OFFSET, PAGE_FIRST_ROW = 1, 1, 3
 
 
+class Chunks(Protocol):
+    """Of one top-level column for one row group; their offsets are those of a file that holds nothing else."""
+
+    @property
+    def chunks(self) -> list[Struct]: ...
+
+    @property
+    def indexes(self) -> list[tuple[bytes, Struct]]:
+        """For each chunk its column index, as it is, and its offset index, read."""
+
+    def buffers(self) -> Iterator[Any]:
+        """Their bytes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The chunks of one top-level column for one row group, as a Parquet file of their own."""
+    """As a Parquet file of their own."""
 
     data: pa.Buffer
     chunks: list[Struct]
     indexes: list[tuple[bytes, Struct]]
-    """For each chunk its column index, as it is, and its offset index, read."""
 
-    @property
-    def pages(self) -> pa.Buffer:
-        return self.data.slice(len(MAGIC), max(map(_end, self.chunks)) - len(MAGIC))
+    def buffers(self) -> Iterator[pa.Buffer]:
+        yield self.data.slice(len(MAGIC), max(map(_end, self.chunks)) - len(MAGIC))
 
 
 def encode(column: pa.ChunkedArray, schema: pa.Schema, options: Mapping[str, Any]) -> Encoded:
@@ -73,6 +85,12 @@ def footer(data: pa.Buffer) -> Struct:
     return Reader(view, len(view) - 8 - length).struct()
 
 
+def read_footer(file: Any, size: int) -> Struct:
+    """Of a file of this size, without the rest of it."""
+    length = int.from_bytes(file.read_at(8, size - 8)[:4], "little")
+    return Reader(file.read_at(length, size - 8 - length)).struct()
+
+
 @dataclass(slots=True)
 class _Group:
     rows: int
@@ -97,18 +115,19 @@ class Splicer:
 
     @property
     def split_offsets(self) -> tuple[int, ...]:
-        return tuple(_start(group.chunks[0][CHUNK_META][1]) for group in self._groups)
+        return tuple(chunk_start(group.chunks[0][CHUNK_META][1]) for group in self._groups)
 
     def begin(self, rows: int) -> None:
         self._groups.append(_Group(rows))
 
-    def add(self, encoded: Encoded) -> None:
+    def add(self, column: Chunks) -> None:
         shift = self._position - len(MAGIC)
         group = self._groups[-1]
-        for chunk, (column_index, offset_index) in zip(encoded.chunks, encoded.indexes, strict=True):
-            group.indexes.append((column_index, _moved_pages(offset_index, shift)))
-            group.chunks.append(_moved(chunk, shift))
-        self._write(encoded.pages)
+        for chunk, (column_index, offset_index) in zip(column.chunks, column.indexes, strict=True):
+            group.indexes.append((column_index, moved_pages(offset_index, shift)))
+            group.chunks.append(moved(chunk, shift))
+        for buffer in column.buffers():
+            self._write(buffer)
 
     def close(self) -> int:
         """The size of the whole file."""
@@ -139,10 +158,15 @@ class Splicer:
         self._position += len(data)
 
 
-def _empty_footer(schema: pa.Schema, key_values: Mapping[str, str], options: Mapping[str, Any]) -> Struct:
+def empty_file(schema: pa.Schema, options: Mapping[str, Any]) -> pa.Buffer:
+    """A file that has this schema and no rows."""
     sink = pa.BufferOutputStream()
     pq.write_table(schema.empty_table(), sink, **options)
-    found = footer(sink.getvalue())
+    return sink.getvalue()
+
+
+def _empty_footer(schema: pa.Schema, key_values: Mapping[str, str], options: Mapping[str, Any]) -> Struct:
+    found = footer(empty_file(schema, options))
     pairs = [{1: (BINARY, key.encode()), 2: (BINARY, value.encode())} for key, value in key_values.items()]
     found[KEY_VALUES] = (LIST, (STRUCT, pairs))
     return found
@@ -154,24 +178,24 @@ def _row_group(ordinal: int, group: _Group) -> Struct:
         COLUMNS: (LIST, (STRUCT, group.chunks)),
         GROUP_BYTES: (I64, sum(meta[UNCOMPRESSED][1] for meta in metas)),
         GROUP_ROWS: (I64, group.rows),
-        GROUP_OFFSET: (I64, _start(metas[0])),
+        GROUP_OFFSET: (I64, chunk_start(metas[0])),
         GROUP_COMPRESSED: (I64, sum(meta[COMPRESSED][1] for meta in metas)),
         # Readers know row groups by number; a short integer does not hold more of them.
         **({ORDINAL: (I16, ordinal)} if ordinal < 2**15 else {}),
     }
 
 
-def _start(meta: Struct) -> int:
+def chunk_start(meta: Struct) -> int:
     pages: list[int] = [meta[key][1] for key in (DICTIONARY_PAGE, DATA_PAGE) if key in meta]
     return min(page for page in pages if page > 0)
 
 
 def _end(chunk: Struct) -> int:
     meta = chunk[CHUNK_META][1]
-    return int(_start(meta) + meta[COMPRESSED][1])
+    return int(chunk_start(meta) + meta[COMPRESSED][1])
 
 
-def _moved(chunk: Struct, shift: int) -> Struct:
+def moved(chunk: Struct, shift: int) -> Struct:
     meta = dict(chunk[CHUNK_META][1])
     for key in (DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE):
         if key in meta and meta[key][1] > 0:
@@ -179,12 +203,12 @@ def _moved(chunk: Struct, shift: int) -> Struct:
     return {CHUNK_OFFSET: (I64, 0), CHUNK_META: (STRUCT, meta)}
 
 
-def _moved_pages(offset_index: Struct, shift: int) -> Struct:
+def moved_pages(offset_index: Struct, shift: int) -> Struct:
     if not offset_index:
         return {}
     kind, pages = offset_index[PAGE_LOCATIONS][1]
-    moved = [{**page, PAGE_OFFSET: (I64, page[PAGE_OFFSET][1] + shift)} for page in pages]
-    return {**offset_index, PAGE_LOCATIONS: (LIST, (kind, moved))}
+    pages = [{**page, PAGE_OFFSET: (I64, page[PAGE_OFFSET][1] + shift)} for page in pages]
+    return {**offset_index, PAGE_LOCATIONS: (LIST, (kind, pages))}
 
 
 def _page_index(data: pa.Buffer, chunk: Struct) -> tuple[bytes, Struct]:

@@ -50,6 +50,9 @@ class Writing:
     page_bytes: int = 2**20
     page_rows: int = 20_000
     dictionary_bytes: int = 2 * 2**20
+    as_found: bool = False
+    """Whether the table is silent about what a file does not tell of itself, such as the compression's level: then row
+    groups may stay as they are."""
     longest_bound: int | None = 16
     """Characters or bytes of a value that any column's metrics keep; None for all of them."""
 
@@ -99,6 +102,8 @@ class Written:
     rows_in: int
     rows_dropped: int
     requests: int
+    copied_bytes: int = 0
+    """Of the outputs: what was taken over without being decoded."""
     peak_bytes: int = 0
 
     @property

@@ -49,6 +49,8 @@ class Outcome:
     """Groups that were left to Spark, and why."""
     invalidated: set[int] = field(default_factory=set)
     """Groups that another writer changed before they could be committed."""
+    copied_bytes: int = 0
+    """Of the native groups' outputs: what was taken over without being decoded."""
 
 
 class NativeCompaction:
@@ -190,12 +192,13 @@ class NativeCompaction:
                     self.outcome.invalidated.add(group.number)
                     self._discard(made[group.number])
             else:
-                self._committed(groups)
+                self._committed(groups, made)
                 return
 
-    def _committed(self, groups: Sequence[Group]) -> None:
+    def _committed(self, groups: Sequence[Group], made: Mapping[int, list[Answer]]) -> None:
         for group in groups:
             self.outcome.native[group.number] = group
+            self.outcome.copied_bytes += sum(item.written.copied_bytes for item in made[group.number] if item.written)
 
     def _still_valid(self, rewrite: JavaRewrite, groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
         """Groups whose files are all still there, under the very deletes that were applied."""
@@ -367,6 +370,7 @@ def report(outcome: Outcome, plan: CompactionPlan) -> dict[str, Any]:
     return {
         "native_groups": len(outcome.native),
         "spark_groups": len(outcome.elsewhere),
+        "copied_bytes": outcome.copied_bytes,
         "groups": ways[:MOST_TOLD],
     }
 

@@ -37,6 +37,13 @@ _WRITING = {
     "write.parquet.row-group-check-min-record-count",
     "write.parquet.row-group-check-max-record-count",
 }
+_UNTOLD = {
+    "write.parquet.compression-level",
+    "write.parquet.page-size-bytes",
+    "write.parquet.page-row-limit",
+    "write.parquet.dict-size-bytes",
+}
+"""What a file does not say of itself: it has to be encoded anew to be sure."""
 _STORAGE_SETTINGS = re.compile(r"s3\.(remote-signing-enabled|sse\.|acl|access-grants|write\.|delete\.tags|cse)")
 METRICS = "write.metadata.metrics."
 DEFAULT_BOUND = 16
@@ -72,6 +79,7 @@ class TableFacts:
             page_bytes=self._number("write.parquet.page-size-bytes", 2**20),
             page_rows=self._number("write.parquet.page-row-limit", 20_000),
             dictionary_bytes=self._number("write.parquet.dict-size-bytes", 2 * 2**20),
+            as_found=not self.properties.keys() & _UNTOLD,
             longest_bound=self._longest_bound(),
         )
 
