@@ -188,9 +188,10 @@ def table_of(step: Step) -> pa.Table:
     body: dict[str, list[Any]] = {"id": [number if random.random() < 0.95 else None for number in _ids(step)]}
     body["p"] = [random.choice(("x", "y", None)) for _ in range(step.rows)]
     for column in step.columns:
-        few = [column.kind.value(random) for _ in range(max(step.rows // 3, 1))]
+        few = [column.kind.value(random) for _ in range(max(min(step.rows // 3, 10), 1))]
+        alike = random.choice((0.3, 0.99))
         body[column.name] = [
-            random.choice(few) if random.random() < 0.3 else column.kind.value(random) for _ in range(step.rows)
+            random.choice(few) if random.random() < alike else column.kind.value(random) for _ in range(step.rows)
         ]
     arrays = [pa.array(body["id"], pa.int64()), pa.array(body["p"], pa.string())]
     arrays += [pa.array(body[column.name], column.kind.arrow) for column in step.columns]
@@ -244,7 +245,7 @@ class _Teller:
         return tuple(found)
 
     def _append(self, do: str = "append") -> Step:
-        rows = self._draw(st.sampled_from([1, 7, 30]))
+        rows = self._draw(st.sampled_from([1, 7, 30, 200]))
         step = Step(do, columns=tuple(self._columns), seed=self._seed(), rows=rows, first=self._rows)
         self._rows += rows
         return step

@@ -63,7 +63,10 @@ def classify(chain: list[tuple[str, str]], doing: str) -> IcepackError:
         if found is not None:
             return found
     name, message = chain[-1]
-    return EngineFault(f"{doing} failed: {name.rsplit('.', 1)[-1]}: {redact(first_line(message))}")
+    simple_name = name.rsplit(".", 1)[-1]
+    if simple_name == "PythonException":
+        return EngineFault(f"{doing} failed in a task: {redact(last_line(message))}")
+    return EngineFault(f"{doing} failed: {simple_name}: {redact(first_line(message))}")
 
 
 def _classify_one(name: str, message: str, doing: str) -> IcepackError | None:
@@ -89,3 +92,8 @@ def _classify_one(name: str, message: str, doing: str) -> IcepackError | None:
 
 def first_line(message: str) -> str:
     return (message.strip().splitlines() or ["no message"])[0][:500]
+
+
+def last_line(message: str) -> str:
+    """Of a traceback of Python's: what happened stands below where it did."""
+    return (message.strip().splitlines() or ["no message"])[-1][:500]

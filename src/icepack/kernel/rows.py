@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,8 @@ from icepack.kernel.schema import field_id
 from icepack.kernel.source import Layouts, Piece, Source
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import DeleteFile, Input, Task
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +61,11 @@ class Rows:
             if source.group_starts[-1] == 0:
                 source.close()
 
-    def sample(self, inputs: int, wanted: Sequence[pa.Field]) -> Iterator[list[pa.ChunkedArray]]:
-        """These columns of some row groups, spread over the inputs, deleted rows and all."""
-        step = max(len(self._sources) // inputs, 1)
-        for source in self._sources[::step]:
-            piece = next(source.pieces(), None)
-            if piece is not None:
+    def sample(self, count: int, wanted: Sequence[pa.Field]) -> Iterator[list[pa.ChunkedArray]]:
+        """These columns of some row groups, spread over the inputs and within each, deleted rows and all."""
+        sources = _spread(self._sources, count)
+        for source in sources:
+            for piece in _spread(list(source.pieces()), max(count // len(sources), 1)):
                 yield source.read(piece, wanted)
             source.close()
 
@@ -127,6 +129,12 @@ class Rows:
         for piece in source.pieces():
             yield source.read(piece, wanted)
         source.close()
+
+
+def _spread(items: Sequence[T], count: int) -> list[T]:
+    """So many of them at most, one from the middle of each of as many even parts."""
+    count = min(count, len(items))
+    return [items[(2 * number + 1) * len(items) // (2 * count)] for number in range(count)]
 
 
 def together(parts: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:

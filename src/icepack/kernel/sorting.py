@@ -19,7 +19,8 @@ from icepack.kernel.rows import Rows, Selection, together, without_leftovers
 from icepack.kernel.schema import Uncovered
 from icepack.kernel.task import Task
 
-SAMPLED_INPUTS = 32
+SAMPLED_GROUPS = 32
+"""Row groups, of different inputs where there are as many."""
 SAMPLED_ROWS = 2_000
 """Of each."""
 LARGEST = 4
@@ -116,7 +117,7 @@ class Sorting:
         return [column.take(pa.array(places)) for column in sample]
 
     def _sample(self) -> list[pa.ChunkedArray]:
-        parts = [self._few(column) for column in self._rows.sample(SAMPLED_INPUTS, self._keys)]
+        parts = [self._few(column) for column in self._rows.sample(SAMPLED_GROUPS, self._keys)]
         return [together([part[position] for part in parts], field.type) for position, field in enumerate(self._keys)]
 
     def _few(self, columns: list[pa.ChunkedArray]) -> list[pa.ChunkedArray]:

@@ -149,8 +149,7 @@ class Source:
         with self._opening:
             if self._opened is None:
                 raw = self._storage.open(self.item.path, self.item.bytes)
-                file = pq.ParquetFile(raw, read_dictionary=self._dictionaries, coerce_int96_timestamp_unit="us")
-                self._opened = _Opened(raw, file)
+                self._opened = _Opened(raw, _parquet_file(raw, self._dictionaries))
             return self._opened
 
     @cached_property
@@ -211,6 +210,17 @@ class Source:
         if number == LAST_UPDATED and self.item.first_row_id is not None:
             return pc.fill_null(column, self.item.sequence_number)
         return column
+
+
+def _parquet_file(raw: Any, dictionaries: Sequence[str]) -> pq.ParquetFile:
+    """PyArrow refuses a name that the file does not have; a file may be older than a column, or than its name."""
+    options = {"coerce_int96_timestamp_unit": "us"}
+    try:
+        return pq.ParquetFile(raw, read_dictionary=dictionaries, **options)
+    except KeyError:
+        schema = pq.ParquetFile(raw).schema
+        there = {schema.column(number).path for number in range(len(schema))}
+        return pq.ParquetFile(raw, read_dictionary=[name for name in dictionaries if name in there], **options)
 
 
 def _coalesced(column: pa.ChunkedArray, inherited: pa.Array) -> pa.ChunkedArray:

@@ -43,6 +43,25 @@ def test_renamed_reordered_added_and_dropped(bench: Bench) -> None:
     assert rewritten(bench, old, rows, new) == [{"a": None, "b": "c1", "z": 1}, {"a": None, "b": None, "z": None}]
 
 
+@pytest.mark.parametrize("other", ["long", struct(column(4, "x", "string")), list_of(5, "string")])
+def test_a_text_that_is_a_dictionary_in_some_files_and_not_there_or_something_else_in_others(
+    bench: Bench, other: Any
+) -> None:
+    """What is read as a dictionary is said by name, and a file may not have the name, or have it for another column."""
+    text = column(2, "word", "string")
+    older = bench.write(schema_of(column(1, "id", "long")), {"id": [1]})
+    named_alike = bench.write(schema_of(column(1, "id", "long"), column(3, "word", other)), {"id": [2], "word": [None]})
+    newer = bench.write(schema_of(column(1, "id", "long"), text), {"id": [3] * 50, "word": ["w"] * 50})
+    for files in ([older, named_alike, newer], [newer, older, named_alike]):
+        _, table = bench.run(schema_of(column(1, "id", "long"), text), files)
+        assert table is not None
+        assert sorted(table.to_pylist(), key=str) == [
+            {"id": 1, "word": None},
+            {"id": 2, "word": None},
+            *[{"id": 3, "word": "w"}] * 50,
+        ]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "values"),
     [
