@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.compaction.fingerprint import Fingerprint, of_table
@@ -38,6 +39,7 @@ class Findings:
     scale: Scale
     rounds: int
     fresh_processes: bool
+    begun_at: datetime
     load_before: float
     seconds: float
     workloads: Sequence[Workload]
@@ -57,7 +59,7 @@ class Campaign:
         self._left_to_spark: set[str] = set()
 
     def run(self) -> Findings:
-        began, load = time.monotonic(), load_per_core()
+        began, begun_at, load = time.monotonic(), datetime.now(UTC), load_per_core()
         with opened_lake(self._folder) as lake:
             self._build(lake)
             results = list(self._in_fresh_processes(lake) if self._is_full else self._in_shared_processes(lake))
@@ -65,6 +67,7 @@ class Campaign:
             scale=self._scale,
             rounds=self._rounds,
             fresh_processes=self._is_full,
+            begun_at=begun_at,
             load_before=load,
             seconds=time.monotonic() - began,
             workloads=self._workloads,

@@ -32,22 +32,49 @@ MOST_OVERHEAD = 0.15
 MOST_GROWTH = 0.05
 
 
+Json = dict[str, Any]
+
+
 def write(found: Findings, path: Path) -> None:
+    """What the file says of workloads that were not measured now stays, if it is of the same kind of run."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(as_json(found), indent=2) + "\n")
+    said = as_json(found)
+    if path.exists():
+        said = with_others(said, json.loads(path.read_text()))
+    path.write_text(json.dumps(said, indent=2) + "\n")
 
 
-def as_json(found: Findings) -> dict[str, Any]:
+def with_others(new: Json, old: Json) -> Json:
+    if any(new[key] != old.get(key) for key in ("scale", "machine", "settings")):
+        return new
+
+    def both(key: str) -> list[Json]:
+        kept = [item for item in old[key] if item["workload"] not in new["workloads"]]
+        return sorted([*kept, *new[key]], key=lambda item: item["workload"])
+
     return {
-        "scale": found.scale,
+        **new,
+        "workloads": dict(sorted({**old["workloads"], **new["workloads"]}.items())),
+        "results": both("results"),
+        "extrapolation": both("extrapolation"),
+    }
+
+
+def as_json(found: Findings) -> Json:
+    run = {
+        "begun_at": found.begun_at.isoformat(timespec="minutes"),
+        "seconds_of_run": round(found.seconds),
+        "load_per_core_before": round(found.load_before, 2),
+    }
+    return {
+        "scale": str(found.scale),
         "rounds": found.rounds,
         "fresh_processes": found.fresh_processes,
-        "seconds": round(found.seconds, 1),
-        "machine": {**machine(), "load_per_core_before": round(found.load_before, 2), "versions": versions()},
+        "machine": {**machine(), "versions": versions()},
         "settings": settings(),
         "requests_input_files": REQUEST_FILES,
         "workloads": {
-            workload.key: {"title": workload.title, **asdict(found.inputs[workload.key])}
+            workload.key: {"title": workload.title, **asdict(found.inputs[workload.key]), "run": run}
             for workload in found.workloads
         },
         "results": [_result(item) for item in found.results],
@@ -55,7 +82,7 @@ def as_json(found: Findings) -> dict[str, Any]:
     }
 
 
-def _result(item: Measurement) -> dict[str, Any]:
+def _result(item: Measurement) -> Json:
     kept = {key: value for key, value in asdict(item).items() if key != "files"}
     return {key: round(value, 3) if isinstance(value, float) else value for key, value in kept.items()}
 

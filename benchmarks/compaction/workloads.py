@@ -79,8 +79,8 @@ DATA_SETS = {
     Scale.FULL: (
         DataSet(name="events", shape="events", files=100, rows_per_file=200_000),
         DataSet(name="tiny", shape="events", files=10_000, rows_per_file=_TINY_ROWS),
-        DataSet(name="wide", shape="wide", files=40, rows_per_file=25_000),
-        DataSet(name="nested", shape="nested", files=50, rows_per_file=50_000),
+        DataSet(name="wide", shape="wide", files=80, rows_per_file=25_000),
+        DataSet(name="nested", shape="nested", files=200, rows_per_file=50_000),
         DataSet(
             name="large",
             shape="events",
