@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -119,9 +119,41 @@ class Piece:
         return item.bytes * self.rows / max(item.records, 1)
 
 
-class _Opened(NamedTuple):
-    raw: Any
-    file: pq.ParquetFile
+class _Opened:
+    """A file, and readers of it: PyArrow's must not be used by two threads at once, so each takes one for itself."""
+
+    def __init__(self, raw: Any, dictionaries: Sequence[str], *, is_remote: bool) -> None:
+        self.raw = raw
+        self._options = {"coerce_int96_timestamp_unit": "us", "pre_buffer": is_remote}
+        self._dictionaries = list(dictionaries)
+        self.file = self._first_reader()
+        self._idle = [self.file]
+
+    def read(self, group: int, numbers: list[int]) -> pa.Table:
+        try:
+            file = self._idle.pop()
+        except IndexError:
+            file = self._reader(metadata=self.file.metadata)
+        try:
+            return file.reader.read_row_groups([group], column_indices=numbers, use_threads=False)
+        finally:
+            self._idle.append(file)
+
+    def close(self) -> None:
+        self.file.close(force=True)
+
+    def _first_reader(self) -> pq.ParquetFile:
+        """PyArrow refuses a name that the file does not have; a file may be older than a column, or than its name."""
+        try:
+            return self._reader()
+        except KeyError:
+            schema = pq.ParquetFile(self.raw).schema
+            there = {schema.column(number).path for number in range(len(schema))}
+            self._dictionaries = [name for name in self._dictionaries if name in there]
+            return self._reader()
+
+    def _reader(self, **more: Any) -> pq.ParquetFile:
+        return pq.ParquetFile(self.raw, read_dictionary=self._dictionaries, **self._options, **more)
 
 
 class Source:
@@ -149,7 +181,8 @@ class Source:
         with self._opening:
             if self._opened is None:
                 raw = self._storage.open(self.item.path, self.item.bytes)
-                self._opened = _Opened(raw, _parquet_file(raw, self._dictionaries))
+                is_remote = not isinstance(raw, pa.BufferReader) and self._storage.is_remote(self.item.path)
+                self._opened = _Opened(raw, self._dictionaries, is_remote=is_remote)
             return self._opened
 
     @cached_property
@@ -161,14 +194,13 @@ class Source:
         """The first row of each row group, and the end of the last."""
         if self._starts is None:
             metadata = self.file.metadata
-            self._starts = [0]
-            for group in range(metadata.num_row_groups):
-                self._starts.append(self._starts[-1] + metadata.row_group(group).num_rows)
+            rows = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
+            self._starts = list(accumulate(rows, initial=0))
         return self._starts
 
     def close(self) -> None:
         if self._opened is not None:
-            self._opened.file.close(force=True)
+            self._opened.close()
             self._opened = None
 
     def pieces(self) -> Iterator[Piece]:
@@ -189,7 +221,7 @@ class Source:
         """By position and never by name: nothing keeps two columns of a file from having the same."""
         if not numbers:
             return []
-        table = self.file.reader.read_row_groups([piece.group], column_indices=numbers, use_threads=False)
+        table = self._open().read(piece.group, numbers)
         whole = piece.rows == table.num_rows
         return list((table if whole else table.slice(piece.start, piece.rows)).columns)
 
@@ -210,17 +242,6 @@ class Source:
         if number == LAST_UPDATED and self.item.first_row_id is not None:
             return pc.fill_null(column, self.item.sequence_number)
         return column
-
-
-def _parquet_file(raw: Any, dictionaries: Sequence[str]) -> pq.ParquetFile:
-    """PyArrow refuses a name that the file does not have; a file may be older than a column, or than its name."""
-    options = {"coerce_int96_timestamp_unit": "us"}
-    try:
-        return pq.ParquetFile(raw, read_dictionary=dictionaries, **options)
-    except KeyError:
-        schema = pq.ParquetFile(raw).schema
-        there = {schema.column(number).path for number in range(len(schema))}
-        return pq.ParquetFile(raw, read_dictionary=[name for name in dictionaries if name in there], **options)
 
 
 def _coalesced(column: pa.ChunkedArray, inherited: pa.Array) -> pa.ChunkedArray:

@@ -34,6 +34,11 @@ class Storage:
         with file:
             return pa.BufferReader(file.read_buffer(size))
 
+    def is_remote(self, location: str) -> bool:
+        """Whether every read is a request."""
+        system, _ = self._resolve(location)
+        return not isinstance(system, fs.LocalFileSystem)
+
     def read(self, location: str, offset: int, length: int) -> bytes:
         system, path = self._resolve(location)
         self.requests += 1

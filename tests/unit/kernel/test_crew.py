@@ -8,6 +8,8 @@ import pytest
 
 from icepack.kernel.crew import Crew
 
+from .kernels import Bench, column, schema_of
+
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("count", [0, 1, 2, 13, 500])
@@ -42,3 +44,15 @@ def test_one_alone_works_where_it_is_asked() -> None:
 def test_an_error_comes_out(threads: int) -> None:
     with Crew(threads) as crew, pytest.raises(ZeroDivisionError):
         crew.all(lambda item: 1 // (item - 7), range(20))
+
+
+def test_threads_share_a_file_of_many_row_groups(bench: Bench) -> None:
+    """One reader of PyArrow's for all of them ended in a crash of the process, or in bytes that were not found."""
+    schema = schema_of(column(1, "id", "long"), column(2, "word", "string"), column(3, "part", "double"))
+    ids = list(range(4_000))
+    rows = {"id": ids, "word": [str(number % 50) for number in ids], "part": [number / 3 for number in ids]}
+    file = bench.write(schema, rows, row_group_size=20)
+    for _ in range(5):
+        _, table = bench.run(schema, [file], threads=4)
+        assert table is not None
+        assert table.to_pydict() == rows
