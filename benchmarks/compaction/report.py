@@ -62,13 +62,13 @@ def with_others(new: Json, old: Json) -> Json:
 
 def as_json(found: Findings) -> Json:
     run = {
+        "rounds": found.rounds,
         "begun_at": found.begun_at.isoformat(timespec="minutes"),
         "seconds_of_run": round(found.seconds),
         "load_per_core_before": round(found.load_before, 2),
     }
     return {
         "scale": str(found.scale),
-        "rounds": found.rounds,
         "fresh_processes": found.fresh_processes,
         "machine": {**machine(), "versions": versions()},
         "settings": settings(),
