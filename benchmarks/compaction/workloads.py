@@ -75,26 +75,33 @@ _TINY_ROWS = 3_300
 """Of `events`: about 100 KB."""
 _LARGE_ROWS = 2_500_000
 
+
+def _large(*, files: int) -> DataSet:
+    """One row group in each file, and page indexes as most writers leave them."""
+    return DataSet(
+        name="large",
+        shape="events",
+        files=files,
+        rows_per_file=_LARGE_ROWS,
+        rows_per_group=_LARGE_ROWS,
+        has_page_index=True,
+    )
+
+
 DATA_SETS = {
     Scale.FULL: (
         DataSet(name="events", shape="events", files=100, rows_per_file=200_000),
         DataSet(name="tiny", shape="events", files=10_000, rows_per_file=_TINY_ROWS),
         DataSet(name="wide", shape="wide", files=80, rows_per_file=25_000),
         DataSet(name="nested", shape="nested", files=200, rows_per_file=50_000),
-        DataSet(
-            name="large",
-            shape="events",
-            files=8,
-            rows_per_file=_LARGE_ROWS,
-            rows_per_group=_LARGE_ROWS,
-            has_page_index=True,
-        ),
+        _large(files=8),
     ),
     Scale.SMALL: (
         DataSet(name="events", shape="events", files=10, rows_per_file=100_000),
         DataSet(name="tiny", shape="events", files=300, rows_per_file=_TINY_ROWS),
         DataSet(name="wide", shape="wide", files=8, rows_per_file=10_000),
         DataSet(name="nested", shape="nested", files=8, rows_per_file=25_000),
+        _large(files=2),
     ),
 }
 
