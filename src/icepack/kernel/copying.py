@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from icepack.kernel.bounds import bounded_leaves, said
 from icepack.kernel.project import by_id, is_alike, with_ids
 from icepack.kernel.rows import Rows
-from icepack.kernel.schema import leaves, number_of
+from icepack.kernel.schema import LINEAGE_IDS, leaves, number_of
 from icepack.kernel.source import Piece, Source
 from icepack.kernel.splice import (
     CHUNK_META,
@@ -132,6 +132,9 @@ class Copier:
 
     def _column(self, file: _File, group: int, field: pa.Field, numbers: range) -> Copied | None:
         """`numbers` are those of the output's columns that the field takes."""
+        if number_of(field) in LINEAGE_IDS:
+            # A null among them stands for the identity that a row has by its place in the file.
+            return None
         wanted = [self._stored.column(number) for number in numbers]
         found = file.leaves_of(field)
         chunks = [file.chunks(group)[number] for number in found]

@@ -20,6 +20,7 @@ LINEAGE = (
     {"id": LAST_UPDATED, "name": "_last_updated_sequence_number", "required": False, "type": "long"},
 )
 """The columns that carry a row's identity through a rewrite; tables of format version 3 have it."""
+LINEAGE_IDS = frozenset({ROW_ID, LAST_UPDATED})
 
 _PRIMITIVES: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),

@@ -236,6 +236,20 @@ def test_row_ids_are_written_beside_what_is_copied(bench: Bench) -> None:
     }
 
 
+def test_row_ids_that_a_file_has_are_completed_and_not_copied(bench: Bench) -> None:
+    """As an update leaves them: rows that were there before state their identity, new ones have that of their place."""
+    schema = arrow_schema(SCHEMA, with_lineage=True)
+    stated = [None if number % 4 else number for number in range(ROWS)]
+    columns = [pa.array(values, schema.field(name).type) for name, values in rows().items()]
+    ids = pa.array(stated, pa.int64())
+    files = [bench.add(pa.table([*columns, ids, ids], schema=schema), first_row_id=5000, sequence_number=7, **STORED)]
+    written, table = bench.run(SCHEMA, files, writing=writing(files), lineage=True)
+    assert is_copied(written, files, "word") == [True]
+    assert table is not None
+    assert table["_row_id"].to_pylist() == [5000 + at if own is None else own for at, own in enumerate(stated)]
+    assert table["_last_updated_sequence_number"].to_pylist() == [7 if own is None else own for own in stated]
+
+
 def test_a_file_without_field_ids_by_its_names(bench: Bench) -> None:
     texts = [f"{number * 7919:x}" * 4 for number in range(ROWS)]
     files = [bench.add(pa.table({"id": list(range(ROWS)), "word": texts}), **STORED)]
