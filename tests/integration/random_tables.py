@@ -235,7 +235,7 @@ class _Teller:
 
     def steps(self) -> tuple[Step, ...]:
         found = [self._append(), self._append()]
-        others = [self._delete, self._delete, self._append]
+        others = [self._delete, self._delete, self._append, self._update]
         if not self._is_partitioned:
             others += [self._equality, self._equality, self._foreign]
         for _ in range(self._draw(st.integers(1, 3))):
@@ -261,6 +261,10 @@ class _Teller:
     def _delete(self) -> Step:
         modulus = self._draw(st.sampled_from([2, 3, 7]))
         return Step("sql", sql=f"DELETE FROM {{}} WHERE id % {modulus} = {self._draw(st.integers(0, 1))}")
+
+    def _update(self) -> Step:
+        """Whole files anew: the rows in them state their ids, and those that were changed have no sequence number."""
+        return Step("sql", sql=f"UPDATE {{}} SET id = id + 1000 WHERE id % 5 = {self._draw(st.integers(0, 1))}")
 
     def _equality(self) -> Step:
         return Step("equality", seed=self._seed(), first=self._rows)
