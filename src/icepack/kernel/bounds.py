@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 
 from icepack.kernel.schema import leaves, number_of
 from icepack.kernel.splice import CHUNK_META, STATISTICS
+from icepack.kernel.statistics import MAX, MIN
 from icepack.kernel.thrift import Struct
 
-_MAX, _MIN = 5, 6
 Pair = tuple[Any, Any]
 """Lower and upper."""
 
@@ -98,9 +98,9 @@ def bounded_leaves(column_field: pa.Field, column: Any, chunks: list[Struct]) ->
 def said(chunk: Struct) -> tuple[bytes, bytes] | None:
     """The smallest and the largest value by the chunk's own word."""
     statistics = chunk[CHUNK_META][1].get(STATISTICS)
-    if statistics is None or _MIN not in statistics[1]:
+    if statistics is None or MIN not in statistics[1]:
         return None
-    return statistics[1][_MIN][1], statistics[1][_MAX][1]
+    return statistics[1][MIN][1], statistics[1][MAX][1]
 
 
 def _zeros(values: Any) -> tuple[bool, bool]:

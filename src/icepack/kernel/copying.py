@@ -40,6 +40,7 @@ from icepack.kernel.splice import (
     moved_pages,
     read_footer,
 )
+from icepack.kernel.statistics import IS_MAX_EXACT, IS_MIN_EXACT, MAX, MIN, NULLS
 from icepack.kernel.task import Task
 from icepack.kernel.thrift import BINARY, LIST, STRUCT, TRUE, Reader, Struct
 
@@ -56,7 +57,6 @@ _FILE_PATH, _CRYPTO, _ENCRYPTED = 1, 8, 9
 _PATH, _CODEC, _VALUES = 3, 4, 5
 _LEFT_BEHIND = frozenset({8, 10, 14, 15})
 """A chunk's own keys and values, and where its index page and its bloom filter lie."""
-_NULLS, _MAX, _MIN, _IS_MAX_EXACT, _IS_MIN_EXACT = 3, 5, 6, 7, 8
 _PAGE_BYTES = 2
 _STORED_BY = ("physical_type", "length", "max_definition_level", "max_repetition_level")
 _CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}
@@ -248,12 +248,12 @@ def _is_stored_alike(wanted: Any, found: Any) -> bool:
 
 def _has_exact_statistics(meta: Struct) -> bool:
     told: Struct = meta.get(STATISTICS, (STRUCT, {}))[1]
-    if _NULLS not in told:
+    if NULLS not in told:
         return False
-    if told[_NULLS][1] == meta[_VALUES][1]:
+    if told[NULLS][1] == meta[_VALUES][1]:
         return True
-    is_exact = all(told.get(flag, (TRUE, True))[1] for flag in (_IS_MIN_EXACT, _IS_MAX_EXACT))
-    return _MIN in told and _MAX in told and is_exact
+    is_exact = all(told.get(flag, (TRUE, True))[1] for flag in (IS_MIN_EXACT, IS_MAX_EXACT))
+    return MIN in told and MAX in told and is_exact
 
 
 def _ends_at(offset_index: Struct, end: int) -> bool:

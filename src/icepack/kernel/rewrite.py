@@ -152,19 +152,20 @@ class _Rewrite:
             columns = read(block)
             encoded = self._crew.each(self._encode, block, columns)
             for field, column, made in zip(block, columns, encoded, strict=True):
-                count_nans(field, column, tally.nans)
-                tally.bounds.see(field, column, made.chunks)
-                splicer.add(made)
+                self._add(splicer, field, column, made, tally)
 
     def _write_each(self, splicer: Splicer, rows: int, make: MakeColumn, tally: Tally) -> None:
         """One row group of which each column is made by itself, from the first byte on."""
         splicer.begin(rows)
         for block in self._blocks(rows):
             for field, (column, made) in zip(block, self._crew.each(make, block), strict=True):
-                count_nans(field, column, tally.nans)
-                tally.bounds.see(field, column, made.chunks)
-                splicer.add(made)
-                self._copied_bytes += made.size if isinstance(made, Copied) else 0
+                self._add(splicer, field, column, made, tally)
+
+    def _add(self, splicer: Splicer, field: pa.Field, column: pa.ChunkedArray, made: Chunks, tally: Tally) -> None:
+        count_nans(field, column, tally.nans)
+        tally.bounds.see(field, column, made.chunks)
+        splicer.add(made)
+        self._copied_bytes += made.size if isinstance(made, Copied) else 0
 
     def _sorted(self, bucket: Bucket, field: pa.Field) -> tuple[pa.ChunkedArray, Chunks]:
         column = bucket.column(field)
@@ -209,7 +210,7 @@ class _Rewrite:
 
     def _most_rows(self) -> int:
         """That a row group may have."""
-        stored = sum(item.bytes * item.rows / max(item.records, 1) for item in self._task.inputs)
+        stored = sum(item.bytes_per_row * item.rows for item in self._task.inputs)
         by_size = self._task.writing.row_group_bytes / max(stored / max(self._task.rows, 1), 1e-3)
         return max(min(int(by_size), self._fitting_rows()), 1)
 

@@ -115,8 +115,7 @@ class Piece:
     @property
     def stored_bytes(self) -> float:
         """Its share of the file, by its rows."""
-        item = self.source.item
-        return item.bytes * self.rows / max(item.records, 1)
+        return self.source.item.bytes_per_row * self.rows
 
 
 class _Opened:

@@ -22,7 +22,7 @@ LONGEST_BYTES = 4096
 """PyArrow leaves out longer ones."""
 
 # Numbers of fields in parquet.thrift.
-_NULLS, _MAX, _MIN, _IS_MAX_EXACT, _IS_MIN_EXACT = 3, 5, 6, 7, 8
+NULLS, MAX, MIN, IS_MAX_EXACT, IS_MIN_EXACT = 3, 5, 6, 7, 8
 _NULL_PAGES, _MINIMA, _MAXIMA, _ORDER, _PAGE_NULLS, _LEVELS = 1, 2, 3, 4, 5, 7
 _UNORDERED, _ASCENDING, _DESCENDING = 0, 1, 2
 
@@ -38,16 +38,16 @@ class Ranked:
 
     def statistics(self) -> Struct:
         """Of the whole chunk."""
-        nulls: Struct = {_NULLS: (I64, self.places.null_count)}
+        nulls: Struct = {NULLS: (I64, self.places.null_count)}
         if self.places.null_count == len(self.places):
             return nulls
         ends = pc.min_max(self.places)
         low, high = (self.values[ends[end].as_py()].as_py() for end in ("min", "max"))
         return nulls | {
-            _MAX: (BINARY, high),
-            _MIN: (BINARY, low),
-            _IS_MAX_EXACT: (TRUE, True),
-            _IS_MIN_EXACT: (TRUE, True),
+            MAX: (BINARY, high),
+            MIN: (BINARY, low),
+            IS_MAX_EXACT: (TRUE, True),
+            IS_MIN_EXACT: (TRUE, True),
         }
 
     def column_index(self, starts: Sequence[int], *, is_nullable: bool) -> Struct:

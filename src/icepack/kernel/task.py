@@ -30,6 +30,10 @@ class Input:
     def rows(self) -> int:
         return (self.records if self.stop is None else self.stop) - self.start
 
+    @property
+    def bytes_per_row(self) -> float:
+        return self.bytes / max(self.records, 1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteFile:
