@@ -18,7 +18,8 @@ import pyarrow as pa
 from icepack.kernel.schema import Uncovered
 
 Numbers = npt.NDArray[np.uint64]
-Rows = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.signedinteger[Any]]
+"""As narrow as their number allows: to sort takes several such arrays."""
 Bytes = npt.NDArray[np.uint8]
 Word = Callable[[Rows | None], Numbers]
 """Part of a sort key: a number for each of the given rows, or for all of them."""

@@ -231,20 +231,22 @@ def _sorted_rows(words: Iterable[Word], count: int) -> tuple[Rows, npt.NDArray[n
     Leading bits and the row's place are packed into one integer and sorted as such, which is several times faster
     than the stable sorts of NumPy and Arrow; what follows is looked at only for rows that are still equal.
     """
-    rows, places = np.arange(count), np.arange(count if count > 1 else 0)
-    starts, groups = rows == 0, np.zeros(count, np.int64)
-    pending, chosen = iter(words), None
-    while places.size:
-        room = WORD_BITS - _bits(places.size - 1) - _bits(groups[-1])
-        digit, bits, pending = _digit(pending, chosen, room)
+    kind: type[np.signedinteger[Any]] = np.int32 if count < _NARROW_OFFSETS_END else np.int64
+    rows: Rows = np.arange(count, dtype=kind)
+    places, starts, groups = rows, rows == 0, np.zeros(1, kind)
+    pending, chosen, tied = iter(words), None, count if count > 1 else 0
+    while tied:
+        digit, bits, pending = _digit(pending, chosen, WORD_BITS - _bits(tied - 1) - _bits(groups[-1]))
         if digit is None:
             break
-        step, fresh = _stable_sort(digit, bits, groups)
-        rows[places] = step if chosen is None else chosen[step]
-        starts[places] = fresh
-        tied = ~(fresh & np.append(fresh[1:], True))
-        places, groups = places[tied], np.cumsum(fresh[tied]) - 1
-        chosen = rows[places]
+        step, fresh = _stable_sort(digit, bits, groups, kind)
+        if chosen is None:
+            rows, starts = step, fresh
+        else:
+            rows[places], starts[places] = chosen[step], fresh
+        is_tied = ~(fresh & np.append(fresh[1:], True))
+        places, groups = places[is_tied], np.cumsum(fresh[is_tied], dtype=kind) - 1
+        chosen, tied = rows[places], places.size
     return rows, starts
 
 
@@ -261,26 +263,34 @@ def _digit(pending: Iterator[Word], rows: Rows | None, room: int) -> tuple[Numbe
             pending = chain([_last_bits(word, lowest, over)], pending)
             numbers >>= np.uint64(over)
         if width:
-            digit = numbers if digit is None else (digit << np.uint64(width - over)) | numbers
+            digit = numbers if digit is None else _appended(digit, numbers, width - over)
         bits += width - over
         if bits and room - bits < _WORTHWHILE_BITS:
             break
     return digit, bits, pending
 
 
+def _appended(digit: Numbers, numbers: Numbers, width: int) -> Numbers:
+    digit <<= np.uint64(width)
+    digit |= numbers
+    return digit
+
+
 def _last_bits(word: Word, lowest: np.uint64, count: int) -> Word:
     return lambda rows: (word(rows) - lowest) & np.uint64((1 << count) - 1)
 
 
-def _stable_sort(digit: Numbers, bits: int, groups: Rows) -> tuple[Rows, npt.NDArray[np.bool_]]:
+def _stable_sort(
+    digit: Numbers, bits: int, groups: Rows, kind: type[np.signedinteger[Any]]
+) -> tuple[Rows, npt.NDArray[np.bool_]]:
     """Where each row of the sorted groups was, and whether it differs from the one before it; the digit is used up."""
     place_bits = _bits(digit.size - 1)
     digit <<= np.uint64(place_bits)
     digit |= np.arange(digit.size, dtype=np.uint64)
     if groups[-1]:
-        digit |= groups.view(np.uint64) << np.uint64(place_bits + bits)
+        digit |= groups.astype(np.uint64) << np.uint64(place_bits + bits)
     digit.sort()
-    step = (digit & np.uint64((1 << place_bits) - 1)).view(np.int64)
+    step = (digit & np.uint64((1 << place_bits) - 1)).astype(kind)
     digit >>= np.uint64(place_bits)
     return step, np.append(True, digit[1:] != digit[:-1])
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
 
+from icepack.kernel.crew import Crew
 from icepack.kernel.order import Order, permutation
 from icepack.kernel.rows import Rows, Selection, together, without_leftovers
 from icepack.kernel.schema import Uncovered
@@ -43,6 +45,11 @@ class Bucket:
         (column,) = self._read([wanted])
         return without_leftovers(pa.chunked_array([_flat(column).take(pa.array(self._order))]))
 
+    def close(self) -> None:
+        """Frees what it takes, whoever may still hold it."""
+        self._order = self._order[:0].copy()
+        self._path.unlink()
+
     def _read(self, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
         numbers = [self._schema.get_field_index(field.name) for field in wanted]
         options = pa.ipc.IpcReadOptions(included_fields=sorted(set(numbers)), use_threads=False)
@@ -57,9 +64,10 @@ class Bucket:
 class Sorting:
     """The buckets of a task, in order."""
 
-    def __init__(self, task: Task, rows: Rows, schema: pa.Schema, share: int) -> None:
+    def __init__(self, task: Task, rows: Rows, schema: pa.Schema, share: int, crew: Crew) -> None:
         assert task.order is not None
         self._rows = rows
+        self._crew = crew
         self._schema = schema
         self._share = share
         self._order = Order.from_dict(task.order)
@@ -75,8 +83,9 @@ class Sorting:
                 raise Uncovered("a sort by keys that most rows have in common")
             for path, count in zip(paths, counts, strict=True):
                 if count:
-                    yield Bucket(path, self._schema, self._order, self._keys)
-                    path.unlink()
+                    bucket = Bucket(path, self._schema, self._order, self._keys)
+                    yield bucket
+                    bucket.close()
 
     def _distribute(self, chunks: Iterator[list[Selection]], paths: Sequence[Path]) -> list[int]:
         edges = self._edges()
@@ -84,28 +93,26 @@ class Sorting:
         with ExitStack() as stack:
             streams: dict[int, _Stream] = {}
             for selections in chunks:
-                columns = self._rows.columns(selections, list(self._schema))
-                table = pa.Table.from_arrays(columns, names=self._schema.names)
-                for number, part in self._divided(table, edges):
+                for number, part in self._divided(selections, edges):
                     if number not in streams:
                         streams[number] = _Stream(stack, paths[number], part.schema)
                     counts[number] += part.num_rows
                     streams[number].write(part)
         return counts
 
-    def _divided(self, table: pa.Table, edges: list[pa.Array]) -> Iterator[tuple[int, pa.Table]]:
+    def _divided(self, selections: list[Selection], edges: list[pa.Array]) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of each bucket; the edges are sorted along with the rows and so fall between them."""
-        keys = [
-            _with_edges(edge, table.column(field.name), field) for edge, field in zip(edges, self._keys, strict=True)
-        ]
-        first = len(edges[0])
+        columns = dict(zip(self._schema.names, self._rows.columns(selections, list(self._schema)), strict=True))
+        keys = [_with_edges(edge, columns[field.name], field) for edge, field in zip(edges, self._keys, strict=True)]
         order = permutation(keys, self._order)
-        cuts = np.flatnonzero(order < first)
-        flat = pa.table([_flat(column) for column in table.columns], names=table.column_names)
-        for number, rows in enumerate(np.split(order, cuts)):
-            kept = rows[rows >= first] - first
-            if len(kept):
-                yield number, flat.take(pa.array(kept))
+        is_edge = order < len(edges[0])
+        places = pa.array(order[~is_edge] - len(edges[0]))
+        moved = list(self._crew.each(lambda name: _flat(columns.pop(name)).take(places), self._schema.names))
+        batch = pa.record_batch(moved, names=self._schema.names)
+        ends = np.flatnonzero(is_edge) - np.arange(len(edges[0]))
+        for number, (start, end) in enumerate(pairwise([0, *ends.tolist(), len(batch)])):
+            if start < end:
+                yield number, batch.slice(start, end - start)
 
     def _edges(self) -> list[pa.Array]:
         """The keys at which buckets begin, but for the first."""
@@ -132,9 +139,9 @@ class _Stream:
         sink = stack.enter_context(pa.OSFile(str(path), "wb"))
         self._writer = stack.enter_context(pa.ipc.new_stream(sink, schema))
 
-    def write(self, part: pa.Table) -> None:
+    def write(self, part: pa.RecordBatch) -> None:
         """Whether a column comes as a dictionary may change from chunk to chunk; within a stream it may not."""
-        self._writer.write_table(part if part.schema.equals(self._schema) else part.cast(self._schema))
+        self._writer.write_batch(part if part.schema.equals(self._schema) else part.cast(self._schema))
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
