@@ -109,6 +109,18 @@ def test_iceberg_compact_runs_as_the_cronjob_calls_it(healed: tuple[Path, str]) 
     assert "compact" in done.stdout
 
 
+@pytest.mark.parametrize("engine", ["native", "spark"])
+def test_the_engine_that_is_asked_for_does_it(healed: tuple[Path, str], engine: str) -> None:
+    folder, _ = healed
+    command = ("run", "compact", "web.page_views", "--rewrite-all", "--engine", engine, "--format", "json")
+    done = icepack(folder, "--config", "lake/icepack.yaml", *command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "arning" not in done.stderr
+    run = json.loads(done.stdout)["run"]
+    assert run["commits"]
+    assert bool((run["details"] or {}).get("native_groups")) == (engine == "native"), run["details"]
+
+
 def test_ctrl_c_leaves_the_table_untouched_or_complete(healed: tuple[Path, str]) -> None:
     folder, _ = healed
     table = answer(folder, "tables")["tables"][0]["table"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from icepack.domain.actions import ACTION_TYPES, ActionKind, Layout, Strategy
+from icepack.domain.actions import ACTION_TYPES, ActionKind, Layout, RewriteEngine, Strategy
 from icepack.domain.units import parse_duration, parse_size
 from icepack.errors import InvalidOption
 
@@ -52,6 +52,8 @@ def _read(name: str, value: Any) -> Any:
     match name:
         case "layout":
             return Layout(value)
+        case "engine":
+            return RewriteEngine(value)
         case "columns":
             return tuple(column.strip() for column in value.split(",") if column.strip())
         case "older_than":

@@ -11,7 +11,7 @@ import pytest
 from icepack.cli.iceberg_compact import iceberg_compact
 from icepack.cli.main import run_command
 from icepack.cli.options import given_parameters
-from icepack.domain.actions import ActionKind, Layout, Strategy
+from icepack.domain.actions import ActionKind, Layout, RewriteEngine, Strategy
 from icepack.errors import InvalidOption
 
 from .conftest import Call
@@ -76,14 +76,16 @@ def test_wrong_input_is_a_usage_error_with_a_sentence(
 def test_flags_become_parameters() -> None:
     flags: dict[str, Any] = {
         "strategy": Strategy.TIME_SERIES, "layout": "zorder", "columns": "a, b desc",
-        "options": ("rewrite-all=true",), "rewrite_all": None,
+        "engine": "spark", "options": ("rewrite-all=true",), "rewrite_all": None,
     }  # fmt: skip
     assert given_parameters(ActionKind.COMPACT, flags) == {
         "strategy": Strategy.TIME_SERIES,
         "layout": Layout.ZORDER,
         "columns": ("a", "b desc"),
+        "engine": RewriteEngine.SPARK,
         "options": {"rewrite-all": "true"},
     }
+    assert isinstance(given_parameters(ActionKind.COMPACT, flags)["engine"], RewriteEngine)
     assert given_parameters(ActionKind.EXPIRE_SNAPSHOTS, {"older_than": "12h"}) == {"older_than": timedelta(hours=12)}
     assert given_parameters(ActionKind.COMPUTE_STATS, {"snapshot_ids": (5,)}) == {"snapshot_id": 5}
 
