@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
 import pyarrow.parquet as pq
 import pytest
 
@@ -37,3 +40,56 @@ def test_files_that_are_sorted_in_themselves_do_not_skew_the_buckets(bench: Benc
     sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     assert len(sizes) >= 15
     assert max(sizes) < 2 * ROWS / 15
+
+
+WIDE = schema_of(
+    column(1, "id", "long"),
+    column(2, "word", "string"),
+    column(3, "flag", "boolean"),
+    column(4, "tags", {"type": "list", "element-id": 5, "element": "string", "element-required": False}),
+    column(6, "place", {"type": "struct", "fields": [column(7, "x", "double"), column(8, "name", "string")]}),
+)
+
+OLDER = schema_of(*(field for field in WIDE["fields"] if field["name"] != "word"))
+
+
+def _row(number: int, dice: random.Random) -> dict[str, Any]:
+    return {
+        "id": number,
+        "word": dice.choice([None, *(f"word {at}" for at in range(40))]),
+        "flag": dice.choice([None, True, False]),
+        "tags": dice.choice([None, [], ["a", None], [f"tag {number}"]]),
+        "place": dice.choice([None, {"x": None, "name": "here"}, {"x": number / 3, "name": None}]),
+    }
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_more_rows_than_fit_into_memory_come_out_in_order(bench: Bench, threads: int) -> None:
+    """A few rows at a time; the text is a dictionary in some files and missing in others. Equal keys stay in order."""
+    dice = random.Random(7)
+    each = ROWS // 8
+    rows: list[dict[str, Any]] = []
+    inputs = []
+    for number in range(8):
+        schema = OLDER if (number + threads) % 3 == 1 else WIDE
+        mine = [_row(len(rows) + at, dice) for at in range(each)]
+        inputs.append(bench.write(schema, {name: [row[name] for row in mine] for name in mine[0]}, row_group_size=99))
+        rows += [row | {"word": None} if schema is OLDER else row for row in mine]
+    keys = (
+        SortKey(field_id=2, descending=True, nulls_first=False),
+        SortKey(field_id=3, descending=False, nulls_first=True),
+    )
+    stored = sum(file.bytes for file in inputs)
+    written, table = bench.run(
+        WIDE,
+        inputs,
+        order=Order(kind="sort", keys=keys).to_dict(),
+        writing=Writing(codec="zstd", row_group_bytes=stored // 10),
+        threads=threads,
+        memory_bytes=100_000,
+    )
+    assert table is not None
+    by_flag = sorted(rows, key=lambda row: (row["flag"] is not None, row["flag"] or False))
+    named = sorted((row for row in by_flag if row["word"] is not None), key=lambda row: row["word"], reverse=True)
+    assert table.to_pylist() == [*named, *(row for row in by_flag if row["word"] is None)]
+    assert written.rows_in == ROWS
