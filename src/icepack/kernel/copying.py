@@ -142,20 +142,21 @@ class Copier:
             len(found) == len(wanted)
             and all(map(_is_stored_alike, wanted, map(file.schema.column, found)))
             and all(map(file.is_ordered, found))
-            and all(map(self._is_complete, chunks))
+            and all(map(self._is_complete, chunks, wanted))
         ):
             return None
         return file.copied(chunks, [column.path for column in wanted])
 
-    def _is_complete(self, chunk: Struct) -> bool:
+    def _is_complete(self, chunk: Struct, wanted: Any) -> bool:
         """Whether it is compressed as the output is, and tells all that one encoded anew would."""
         meta = chunk[CHUNK_META][1]
+        is_repeated = wanted.max_repetition_level > 0
         return (
             not chunk.keys() & {_FILE_PATH, _CRYPTO, _ENCRYPTED}
-            and COLUMN_INDEX in chunk
+            and (COLUMN_INDEX in chunk or is_repeated)
             and OFFSET_INDEX in chunk
             and meta[_CODEC][1] == self._codec
-            and _has_exact_statistics(meta)
+            and (_has_exact_statistics(meta) or (is_repeated and _counts_nulls(meta)))
         )
 
 
@@ -203,8 +204,10 @@ class _File:
 
     def _index(self, chunk: Struct) -> tuple[bytes, Struct]:
         base, data = self._all_indexes()
-        start = chunk[COLUMN_INDEX][1] - base
         offset_index = Reader(data, chunk[OFFSET_INDEX][1] - base).struct()
+        if COLUMN_INDEX not in chunk:
+            return b"", offset_index
+        start = chunk[COLUMN_INDEX][1] - base
         return data[start : start + chunk[COLUMN_INDEX_LENGTH][1]], offset_index
 
     def _all_indexes(self) -> tuple[int, bytes]:
@@ -246,10 +249,14 @@ def _is_stored_alike(wanted: Any, found: Any) -> bool:
     return all(getattr(wanted, name) == getattr(found, name) for name in _STORED_BY)
 
 
+def _counts_nulls(meta: Struct) -> bool:
+    return NULLS in meta.get(STATISTICS, (STRUCT, {}))[1]
+
+
 def _has_exact_statistics(meta: Struct) -> bool:
-    told: Struct = meta.get(STATISTICS, (STRUCT, {}))[1]
-    if NULLS not in told:
+    if not _counts_nulls(meta):
         return False
+    told: Struct = meta[STATISTICS][1]
     if told[NULLS][1] == meta[_VALUES][1]:
         return True
     is_exact = all(told.get(flag, (TRUE, True))[1] for flag in (IS_MIN_EXACT, IS_MAX_EXACT))

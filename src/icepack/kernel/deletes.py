@@ -8,13 +8,15 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from icepack.kernel.source import OpenFile, paths_of
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import DeleteFile, Input, Task
 from icepack.kernel.vectors import Positions, deleted_positions
 
+PATH, POSITION = "file_path", "pos"
 _NOTHING = np.empty(0, np.int64)
+_NOBODY = np.empty(0, np.int32)
 
 
 class PositionDeletes:
@@ -49,15 +51,22 @@ class PositionDeletes:
 
     def _read_one(self, file: DeleteFile, paths: Sequence[str]) -> Iterable[tuple[str, Positions]]:
         names = pa.array(sorted(set(paths)), pa.string())
-        opened = pq.ParquetFile(self._storage.open(file.path, file.bytes), read_dictionary=["file_path"])
-        for group in range(opened.num_row_groups):
-            rows = opened.read_row_group(group, columns=["file_path", "pos"], use_threads=False)
-            number = pc.index_in(rows["file_path"].cast(pa.string()), value_set=names)
-            kept = rows.filter(pc.is_valid(number))
-            owners = number.drop_null().to_numpy()
-            positions = kept["pos"].to_numpy()
-            for owner in np.unique(owners):
+        opened = OpenFile(self._storage.open(file.path, file.bytes), [PATH])
+        numbers = sorted(map(paths_of(opened.file.metadata).index, (PATH, POSITION)))
+        for group in range(opened.file.num_row_groups):
+            rows = opened.read(group, numbers)
+            owners = np.concatenate([_NOBODY, *(_owners(chunk, names) for chunk in rows[PATH].chunks)])
+            positions = rows[POSITION].to_numpy()
+            for owner in np.unique(owners[owners >= 0]):
                 yield names[int(owner)].as_py(), positions[owners == owner]
+
+
+def _owners(paths: pa.Array, names: pa.Array) -> np.ndarray:
+    """For each path its place among the names; -1 for all others. Looked up once for each entry of a dictionary."""
+    if pa.types.is_dictionary(paths.type):
+        places: np.ndarray = _owners(paths.dictionary, names)[paths.indices.to_numpy()]
+        return places
+    return np.asarray(pc.index_in(paths.cast(pa.string()), value_set=names).fill_null(-1).to_numpy())
 
 
 def is_kept(positions: Positions, start: int, stop: int) -> np.ndarray | None:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from icepack.kernel.project import with_ids
-from icepack.kernel.schema import field_id, is_list, leaves
+from icepack.kernel.schema import children, field_id, is_list, is_nested, is_text, leaf_paths, leaf_types, leaves
 from icepack.kernel.splice import CHUNK_META, COLUMNS, ROW_GROUPS, UNCOMPRESSED, read_footer
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import Task, Writing
@@ -48,6 +48,7 @@ class Encodings:
         self._dictionary_names: set[str] = set()
         self._codec: str | None = None
         self._page_rows = task.writing.page_rows
+        self._keeps_all = not task.may_lose and task.order is None
         for item in _spread(task.inputs):
             opened = storage.open(item.path, item.bytes)
             footer = read_footer(opened, item.bytes)
@@ -60,7 +61,7 @@ class Encodings:
 
     @property
     def dictionary_names(self) -> list[str]:
-        """The file's columns of text and bytes that are read as dictionaries."""
+        """The files' columns of text and bytes, by their paths, that are read as dictionaries."""
         return sorted(self._dictionary_names)
 
     def bytes_per_row(self, field: pa.Field) -> float:
@@ -80,12 +81,30 @@ class Encodings:
         number = field_id(field)
         if number is None or not groups:
             return
-        chunks = [group[COLUMNS][1][1][leaf][CHUNK_META][1] for group in groups for leaf in numbers]
-        in_dictionary = all(is_in_dictionary(chunk) for chunk in chunks)
-        if in_dictionary and (pa.types.is_string(field.type) or pa.types.is_binary(field.type)):
-            self._dictionary_names.add(field.name)
-        stored = sum(chunk[UNCOMPRESSED][1] for chunk in chunks) / max(file.metadata.num_rows, 1)
+        chunks = {leaf: [group[COLUMNS][1][1][leaf][CHUNK_META][1] for group in groups] for leaf in numbers}
+        # Where rows go, entries go with them: inside other types that would take longer than it saves.
+        if self._keeps_all or not is_nested(field.type):
+            for leaf, kind, is_safe in zip(numbers, leaf_types(field.type), has_own_nulls(field), strict=True):
+                if is_text(kind) and is_safe and all(map(is_in_dictionary, chunks[leaf])):
+                    self._dictionary_names.add(file.schema.column(leaf).path)
+        unpacked = sum(chunk[UNCOMPRESSED][1] for found in chunks.values() for chunk in found)
+        stored = unpacked / max(file.metadata.num_rows, 1)
         self._widths[number] = max(self._widths.get(number, 0.0), stored, float(_width(field.type)))
+
+
+def has_own_nulls(field: pa.Field, *, may_be_hidden: bool = False) -> Iterator[bool]:
+    """For each Parquet column of a field, whether it is null itself wherever a struct around it is.
+
+    PyArrow gives the others some entry of the dictionary there, even where that has none.
+    """
+    if pa.types.is_struct(field.type):
+        for child in children(field.type):
+            yield from has_own_nulls(child, may_be_hidden=may_be_hidden or field.nullable)
+    elif is_nested(field.type):
+        for child in children(field.type):
+            yield from has_own_nulls(child)
+    else:
+        yield field.nullable or not may_be_hidden
 
 
 def dictionary_leaves(field: pa.Field, column: pa.ChunkedArray, page_rows: int) -> list[str]:
@@ -95,21 +114,23 @@ def dictionary_leaves(field: pa.Field, column: pa.ChunkedArray, page_rows: int) 
     """
     page = column.slice(0, page_rows)
     first = page.combine_chunks() if page.num_chunks != 1 else page.chunk(0)
-    return [path for path, values in _leaves(field.name, first) if _pays(values)]
+    paths = leaf_paths(field.name, field.type)
+    return [path for path, values in zip(paths, _leaf_values(first), strict=True) if _pays(values)]
 
 
-def _leaves(path: str, array: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+def _leaf_values(array: pa.Array) -> Iterator[pa.Array]:
     kind = array.type
     if pa.types.is_struct(kind):
-        for child, values in zip(kind, array.flatten(), strict=True):
-            yield from _leaves(f"{path}.{child.name}", values)
+        parts = array.flatten()
     elif pa.types.is_map(kind):
-        yield from _leaves(f"{path}.key_value.key", array.keys)
-        yield from _leaves(f"{path}.key_value.value", array.items)
+        parts = [array.keys, array.items]
     elif is_list(kind):
-        yield from _leaves(f"{path}.list.element", array.flatten())
+        parts = [array.flatten()]
     else:
-        yield path, array
+        yield array
+        return
+    for part in parts:
+        yield from _leaf_values(part)
 
 
 def _pays(page: pa.Array) -> bool:
@@ -129,7 +150,7 @@ def _plain(column: pa.Array) -> pa.Array:
 def _stored_bytes(values: Any) -> int:
     """As plain Parquet values: numbers at their width, text and bytes with their length before them."""
     kind = values.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+    if is_text(kind):
         return 4 * len(values) + (pc.sum(pc.binary_length(values)).as_py() or 0)
     if pa.types.is_decimal(kind):
         return len(values) * _decimal_width(kind.precision)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from icepack.kernel.schema import Uncovered, default_of, field_id, is_list
+from icepack.kernel.dictionaries import plain, plain_type, stored_as
+from icepack.kernel.schema import Uncovered, children, default_of, field_id, is_list, with_children
 
 Names = list[dict[str, Any]]
 """Iceberg's name mapping: for files that were written without field ids."""
@@ -40,23 +41,13 @@ def has_lost_all(found: pa.Field, wanted: pa.Field) -> bool:
         return has_lost_all(found.type.value_field, wanted.type.value_field)
     if not pa.types.is_struct(wanted.type):
         return False
-    stored = {field_id(child): child for child in _children(found.type)}
-    pairs = [(stored[field_id(child)], child) for child in _children(wanted.type) if field_id(child) in stored]
+    stored = {field_id(child): child for child in children(found.type)}
+    pairs = [(stored[field_id(child)], child) for child in children(wanted.type) if field_id(child) in stored]
     return not pairs or any(has_lost_all(inside, child) for inside, child in pairs)
 
 
 def _any_id(field: pa.Field) -> bool:
-    return field_id(field) is not None or any(_any_id(child) for child in _children(field.type))
-
-
-def _children(kind: pa.DataType) -> list[pa.Field]:
-    if pa.types.is_map(kind):
-        return [kind.key_field, kind.item_field]
-    if is_list(kind):
-        return [kind.value_field]
-    if pa.types.is_struct(kind):
-        return [kind.field(position) for position in range(kind.num_fields)]
-    return []
+    return field_id(field) is not None or any(_any_id(child) for child in children(field.type))
 
 
 def _mapped(field: pa.Field, names: Names, alias: str | None = None) -> pa.Field:
@@ -69,22 +60,22 @@ def _mapped(field: pa.Field, names: Names, alias: str | None = None) -> pa.Field
 
 
 def _mapped_type(kind: pa.DataType, names: Names) -> pa.DataType:
-    if pa.types.is_map(kind):
-        return pa.map_(_mapped(kind.key_field, names, "key"), _mapped(kind.item_field, names, "value"))
-    if is_list(kind):
-        return pa.list_(_mapped(kind.value_field, names, "element"))
-    if pa.types.is_struct(kind):
-        return pa.struct([_mapped(child, names) for child in _children(kind)])
-    return kind
+    """Iceberg has its own names for what lies in maps and lists, whatever the file calls it."""
+    inside = children(kind)
+    aliases = ["key", "value"] if pa.types.is_map(kind) else ["element"] if is_list(kind) else [None] * len(inside)
+    return with_children(kind, [_mapped(child, names, alias) for child, alias in zip(inside, aliases, strict=True)])
 
 
 def is_same(found: pa.Field, wanted: pa.Field) -> bool:
-    """Whether the column can be taken as it is: the same types, and the same ids all the way down."""
+    """Whether the column can be taken as it is: the same types, and the same ids all the way down.
+
+    What is read as a dictionary has the type of its entries.
+    """
     if field_id(found) != field_id(wanted):
         return False
-    inside, outside = _children(found.type), _children(wanted.type)
+    inside, outside = children(found.type), children(wanted.type)
     if not outside:
-        return bool(found.type == wanted.type)
+        return bool(plain_type(found.type) == wanted.type)
     return (
         type(found.type) is type(wanted.type)
         and len(inside) == len(outside)
@@ -96,7 +87,7 @@ def is_alike(found: pa.Field, wanted: pa.Field) -> bool:
     """Whether its bytes mean the same: types, ids and what may be null, all the way down; names do not matter."""
     if field_id(found) != field_id(wanted) or found.nullable != wanted.nullable:
         return False
-    inside, outside = _children(found.type), _children(wanted.type)
+    inside, outside = children(found.type), children(wanted.type)
     if not outside:
         return bool(found.type == wanted.type)
     return type(found.type) is type(wanted.type) and len(inside) == len(outside) and all(map(is_alike, inside, outside))
@@ -104,15 +95,10 @@ def is_alike(found: pa.Field, wanted: pa.Field) -> bool:
 
 def project(column: pa.ChunkedArray, found: pa.Field, wanted: pa.Field) -> pa.ChunkedArray:
     """The column in the table's type: children by id, promoted, null where the file has none."""
-    if pa.types.is_dictionary(column.type):
-        return column if column.type.value_type == wanted.type else project(_plain(column), found, wanted)
-    if is_same(found, wanted) and column.type == wanted.type:
+    if is_same(found, wanted) and column.type == stored_as(wanted, column.type).type:
         return column
-    return pa.chunked_array([_array(chunk, found, wanted) for chunk in column.chunks], wanted.type)
-
-
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(column.type.value_type)
+    arrays = [_array(chunk, found, wanted) for chunk in plain(column).chunks]
+    return pa.chunked_array(arrays, wanted.type)
 
 
 def _array(array: pa.Array, found: pa.Field, wanted: pa.Field) -> pa.Array:
@@ -152,15 +138,15 @@ def _can_promote(stored: pa.DataType, kind: pa.DataType) -> bool:
 
 
 def _struct(array: pa.Array, found: pa.Field, wanted: pa.Field) -> pa.Array:
-    stored = {field_id(child): (position, child) for position, child in enumerate(_children(found.type))}
+    stored = {field_id(child): (position, child) for position, child in enumerate(children(found.type))}
     parts = []
-    for child in _children(wanted.type):
+    for child in children(wanted.type):
         position, inside = stored.get(field_id(child), (None, None))
         if position is None:
             parts.append(missing(len(array), child))
         else:
             parts.append(_array(array.field(position), inside, child))
-    return pa.StructArray.from_arrays(parts, fields=_children(wanted.type), mask=_mask(array))
+    return pa.StructArray.from_arrays(parts, fields=children(wanted.type), mask=_mask(array))
 
 
 def missing(rows: int, wanted: pa.Field) -> pa.Array:

@@ -22,11 +22,12 @@ import pyarrow.compute as pc
 from icepack.kernel.bounds import Bounds
 from icepack.kernel.copying import Copied, Copier, Original, needs_values, tells_the_truth
 from icepack.kernel.crew import Crew
+from icepack.kernel.dictionaries import plain
 from icepack.kernel.encoding import Encodings
 from icepack.kernel.groups import Shares, in_shares, row_groups
 from icepack.kernel.memory import choose_allocator
 from icepack.kernel.rows import Rows, Selection
-from icepack.kernel.schema import arrow_schema, number_of
+from icepack.kernel.schema import arrow_schema, leaf_paths, leaf_types, number_of
 from icepack.kernel.sorting import Bucket, Sorting
 from icepack.kernel.splice import Chunks, Encoded, Splicer, encode
 from icepack.kernel.storage import Storage
@@ -188,8 +189,9 @@ class _Rewrite:
 
     def _encode(self, field: pa.Field, column: pa.ChunkedArray) -> Encoded:
         options = self._encodings.options(field, column)
-        if not options["use_dictionary"] and pa.types.is_dictionary(column.type):
-            column = column.cast(field.type)
+        paths = zip(leaf_paths(field.name, field.type), leaf_types(column.type), strict=True)
+        if {path for path, kind in paths if pa.types.is_dictionary(kind)} - set(options["use_dictionary"] or ()):
+            column = plain(column)
         return encode(column, pa.schema([field]), options)
 
     def _blocks(self, rows: int) -> Iterator[list[pa.Field]]:

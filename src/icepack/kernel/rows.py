@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from icepack.kernel.crew import Crew
 from icepack.kernel.deletes import EqualityDeletes, PositionDeletes, is_kept
+from icepack.kernel.dictionaries import together, without_leftovers
 from icepack.kernel.schema import field_id
 from icepack.kernel.source import Layouts, Piece, Source
 from icepack.kernel.storage import Storage
@@ -135,29 +136,3 @@ def _spread(items: Sequence[T], count: int) -> list[T]:
     """So many of them at most, one from the middle of each of as many even parts."""
     count = min(count, len(items))
     return [items[(2 * number + 1) * len(items) // (2 * count)] for number in range(count)]
-
-
-def together(parts: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
-    """One column; dictionaries stay such where every part has one, and become the same one."""
-    if parts and all(pa.types.is_dictionary(part.type) for part in parts):
-        chunks = [chunk for part in parts for chunk in part.chunks]
-        return pa.chunked_array(chunks, parts[0].type).unify_dictionaries()
-    plain = [part.cast(kind) if pa.types.is_dictionary(part.type) else part for part in parts]
-    return pa.chunked_array([chunk for part in plain for chunk in part.chunks], kind)
-
-
-def without_leftovers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Only dictionary entries that a row refers to: what was deleted must not live on in the output."""
-    if not pa.types.is_dictionary(column.type):
-        return column
-    dictionary = column.chunk(0).dictionary
-    used = np.zeros(len(dictionary), np.bool_)
-    for chunk in column.chunks:
-        used[chunk.indices.drop_null().to_numpy()] = True
-    if used.all():
-        return column
-    places = pa.array(np.cumsum(used, dtype=np.int32) - np.int32(1))
-    kept = dictionary.filter(pa.array(used))
-    return pa.chunked_array(
-        [pa.DictionaryArray.from_arrays(places.take(chunk.indices), kept) for chunk in column.chunks]
-    )

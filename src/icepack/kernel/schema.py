@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import time
 from typing import Any
 from uuid import UUID
@@ -137,15 +137,55 @@ def number_of(field: pa.Field) -> int:
     return number
 
 
+def children(kind: pa.DataType) -> list[pa.Field]:
+    """The fields inside a struct, a list or a map; none for all other types."""
+    if pa.types.is_map(kind):
+        return [kind.key_field, kind.item_field]
+    if is_list(kind):
+        return [kind.value_field]
+    if pa.types.is_struct(kind):
+        return [kind.field(position) for position in range(kind.num_fields)]
+    return []
+
+
+def with_children(kind: pa.DataType, fields: Sequence[pa.Field]) -> pa.DataType:
+    """The same kind of type with other fields inside."""
+    if pa.types.is_map(kind):
+        return pa.map_(*fields)
+    if is_list(kind):
+        return pa.list_(*fields)
+    return pa.struct(fields) if pa.types.is_struct(kind) else kind
+
+
+def leaf_types(kind: pa.DataType) -> list[pa.DataType]:
+    """Those of the Parquet columns that a field of this type takes."""
+    if not is_nested(kind):
+        return [kind]
+    return [leaf for child in children(kind) for leaf in leaf_types(child.type)]
+
+
+def leaf_paths(path: str, kind: pa.DataType) -> list[str]:
+    """Their names in a Parquet file that PyArrow writes."""
+    if not is_nested(kind):
+        return [path]
+    names = ["key_value.key", "key_value.value"] if pa.types.is_map(kind) else ["list.element"]
+    names = [child.name for child in children(kind)] if pa.types.is_struct(kind) else names
+    inside = zip(children(kind), names, strict=True)
+    return [leaf for child, name in inside for leaf in leaf_paths(f"{path}.{name}", child.type)]
+
+
 def leaves(kind: pa.DataType) -> int:
     """How many Parquet columns a field of this type takes."""
-    if pa.types.is_struct(kind):
-        return sum(leaves(kind.field(position).type) for position in range(kind.num_fields))
-    if pa.types.is_map(kind):
-        return leaves(kind.key_type) + leaves(kind.item_type)
-    if is_list(kind):
-        return leaves(kind.value_type)
-    return 1
+    return len(leaf_types(kind))
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_struct(kind) or pa.types.is_map(kind) or is_list(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Or bytes of any length: what Parquet's dictionaries pay for most."""
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
 def is_list(kind: pa.DataType) -> bool:

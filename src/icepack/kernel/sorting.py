@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from icepack.kernel.crew import Crew
+from icepack.kernel.dictionaries import together, without_leftovers
 from icepack.kernel.order import Order, permutation
-from icepack.kernel.rows import Rows, Selection, together, without_leftovers
+from icepack.kernel.rows import Rows, Selection
 from icepack.kernel.schema import Uncovered
 from icepack.kernel.task import Task
 

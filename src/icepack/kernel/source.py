@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from icepack.kernel.dictionaries import stored_as
 from icepack.kernel.project import LOST_FIELDS, Names, by_id, has_ids, has_lost_all, is_same, missing, project, with_ids
 from icepack.kernel.schema import LAST_UPDATED, ROW_ID, Uncovered, leaves, number_of
 from icepack.kernel.storage import Storage
@@ -30,7 +31,8 @@ class Way:
     """The file's own; None where it has none."""
     place: int
     """Among the columns that are read."""
-    is_same: bool
+    as_it_is: pa.DataType | None
+    """The type with which it can be taken as it is; None where it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +74,12 @@ class Layout:
         number = number_of(field)
         position = self._positions.get(number)
         if position is None:
-            return Way(field, number, None, 0, is_same=False)
+            return Way(field, number, None, 0, as_it_is=None)
         found = self._fields[position]
         if self._is_by_name and has_lost_all(found, field):
             raise Uncovered(LOST_FIELDS)
-        return Way(field, number, found, places[position], is_same=is_same(found, field))
+        as_it_is = stored_as(field, found.type).type if is_same(found, field) else None
+        return Way(field, number, found, places[position], as_it_is)
 
 
 class Layouts:
@@ -118,41 +121,70 @@ class Piece:
         return self.source.item.bytes_per_row * self.rows
 
 
-class _Opened:
+@dataclass(frozen=True, slots=True)
+class Readers:
+    """Of one file, that nobody uses right now."""
+
+    dictionaries: list[str]
+    """Columns that they read as such, by their paths."""
+    idle: list[pq.ParquetFile]
+
+
+class OpenFile:
     """A file, and readers of it: PyArrow's must not be used by two threads at once, so each takes one for itself."""
 
-    def __init__(self, raw: Any, dictionaries: Sequence[str], *, is_remote: bool) -> None:
+    def __init__(self, raw: Any, dictionaries: Sequence[str], *, is_remote: bool = False) -> None:
         self.raw = raw
         self._options = {"coerce_int96_timestamp_unit": "us", "pre_buffer": is_remote}
-        self._dictionaries = list(dictionaries)
-        self.file = self._first_reader()
-        self._idle = [self.file]
+        self.file, there = self._first_reader(list(dictionaries))
+        self._readers = Readers(there, [self.file])
 
     def read(self, group: int, numbers: list[int]) -> pa.Table:
+        readers = self._readers
         try:
-            file = self._idle.pop()
-        except IndexError:
-            file = self._reader(metadata=self.file.metadata)
-        try:
-            return file.reader.read_row_groups([group], column_indices=numbers, use_threads=False)
-        finally:
-            self._idle.append(file)
+            return self._read(readers, group, numbers)
+        except OSError:
+            readable = [path for path in readers.dictionaries if self._is_readable(path)]
+            if len(readable) == len(readers.dictionaries):
+                raise
+            self._readers = Readers(readable, [])
+            return self._read(self._readers, group, numbers)
 
     def close(self) -> None:
         self.file.close(force=True)
 
-    def _first_reader(self) -> pq.ParquetFile:
+    def _read(self, readers: Readers, group: int, numbers: list[int]) -> pa.Table:
+        try:
+            file = readers.idle.pop()
+        except IndexError:
+            file = self._reader(readers.dictionaries, metadata=self.file.metadata)
+        table = file.reader.read_row_groups([group], column_indices=numbers, use_threads=False)
+        readers.idle.append(file)
+        return table
+
+    def _first_reader(self, dictionaries: list[str]) -> tuple[pq.ParquetFile, list[str]]:
         """PyArrow refuses a name that the file does not have; a file may be older than a column, or than its name."""
         try:
-            return self._reader()
+            return self._reader(dictionaries), dictionaries
         except KeyError:
-            schema = pq.ParquetFile(self.raw).schema
-            there = {schema.column(number).path for number in range(len(schema))}
-            self._dictionaries = [name for name in self._dictionaries if name in there]
-            return self._reader()
+            paths = paths_of(pq.read_metadata(self.raw))
+            there = [path for path in dictionaries if path in paths]
+            return self._reader(there), there
 
-    def _reader(self, **more: Any) -> pq.ParquetFile:
-        return pq.ParquetFile(self.raw, read_dictionary=self._dictionaries, **self._options, **more)
+    def _is_readable(self, path: str) -> bool:
+        """PyArrow makes no dictionaries of texts that are stored by their differences, as some writers do."""
+        metadata = self.file.metadata
+        number = paths_of(metadata).index(path)
+        chunks = (metadata.row_group(group).column(number) for group in range(metadata.num_row_groups))
+        return not any(encoding.startswith("DELTA") for chunk in chunks for encoding in chunk.encodings)
+
+    def _reader(self, dictionaries: list[str], **more: Any) -> pq.ParquetFile:
+        return pq.ParquetFile(self.raw, read_dictionary=dictionaries, **self._options, **more)
+
+
+def paths_of(metadata: pq.FileMetaData) -> list[str]:
+    """Of a file's columns, by number."""
+    return [metadata.schema.column(number).path for number in range(metadata.num_columns)]
 
 
 class Source:
@@ -163,7 +195,7 @@ class Source:
         self._storage = storage
         self._layouts = layouts
         self._dictionaries = list(dictionaries)
-        self._opened: _Opened | None = None
+        self._opened: OpenFile | None = None
         self._opening = Lock()
         self._starts: list[int] | None = None
 
@@ -176,12 +208,12 @@ class Source:
         """Its bytes."""
         return self._open().raw
 
-    def _open(self) -> _Opened:
+    def _open(self) -> OpenFile:
         with self._opening:
             if self._opened is None:
                 raw = self._storage.open(self.item.path, self.item.bytes)
                 is_remote = not isinstance(raw, pa.BufferReader) and self._storage.is_remote(self.item.path)
-                self._opened = _Opened(raw, self._dictionaries, is_remote=is_remote)
+                self._opened = OpenFile(raw, self._dictionaries, is_remote=is_remote)
             return self._opened
 
     @cached_property
@@ -229,7 +261,7 @@ class Source:
             column = pa.chunked_array([missing(piece.rows, way.field)])
         else:
             column = columns[way.place]
-            if not (way.is_same and column.type == way.field.type):
+            if column.type != way.as_it_is:
                 column = project(column, way.found, way.field)
         return self._with_lineage(column, piece, way.number)
 

@@ -14,7 +14,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icepack.kernel.statistics import ranked
+from icepack.kernel.dictionaries import stored_as
+from icepack.kernel.schema import is_nested, leaf_paths
+from icepack.kernel.statistics import counted_nulls, ranked_leaves
 from icepack.kernel.thrift import BINARY, I16, I32, I64, LIST, STRUCT, Reader, Struct, write_struct
 
 MAGIC = b"PAR1"
@@ -55,28 +57,29 @@ class Encoded:
 
 
 def encode(column: pa.ChunkedArray, schema: pa.Schema, options: Mapping[str, Any]) -> Encoded:
+    """Dictionaries are written as they lie, without their values being looked up again."""
+    (field,) = schema
     sink = pa.BufferOutputStream()
-    table = pa.Table.from_arrays([column], schema=_as_stored(schema, column.type))
-    places = ranked(column)
-    pq.write_table(table, sink, row_group_size=max(len(column), 1), write_statistics=places is None, **options)
+    table = pa.Table.from_arrays([column], schema=pa.schema([stored_as(field, column.type)]))
+    known = ranked_leaves(column)
+    others = [path for number, path in enumerate(leaf_paths(field.name, field.type)) if number not in known]
+    pq.write_table(
+        table, sink, row_group_size=max(len(column), 1), write_statistics=others if known else True, **options
+    )
     data = sink.getvalue()
     (group,) = footer(data)[ROW_GROUPS][1][1]
     chunks = group[COLUMNS][1][1]
     indexes = [_page_index(data, chunk) for chunk in chunks]
-    if places is not None:
-        (chunk,), ((_, offsets),) = chunks, indexes
-        chunk[CHUNK_META][1][STATISTICS] = (STRUCT, places.statistics())
-        starts = [page[PAGE_FIRST_ROW][1] for page in offsets[PAGE_LOCATIONS][1][1]]
-        index = places.column_index(starts, is_nullable=schema.field(0).nullable)
-        indexes = [(write_struct(index), offsets)]
+    for number, places in known.items():
+        (_, offsets), meta = indexes[number], chunks[number][CHUNK_META][1]
+        if places is None:
+            meta[STATISTICS] = (STRUCT, counted_nulls(meta))
+        else:
+            meta[STATISTICS] = (STRUCT, places.statistics())
+            starts = [page[PAGE_FIRST_ROW][1] for page in offsets[PAGE_LOCATIONS][1][1]]
+            has_levels = field.nullable and not is_nested(field.type)
+            indexes[number] = (write_struct(places.column_index(starts, has_levels=has_levels)), offsets)
     return Encoded(data, chunks, indexes)
-
-
-def _as_stored(schema: pa.Schema, kind: pa.DataType) -> pa.Schema:
-    """A dictionary-encoded column is written as it lies, without its values being looked up again."""
-    if not pa.types.is_dictionary(kind):
-        return schema
-    return pa.schema([schema.field(0).with_type(kind)])
 
 
 def footer(data: pa.Buffer) -> Struct:

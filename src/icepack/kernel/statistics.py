@@ -1,4 +1,4 @@
-"""Statistics of a column that is written as a dictionary, by the places of its values in the dictionary's order.
+"""Statistics of columns that are written as dictionaries, by the places of their values in the dictionary's order.
 
 PyArrow looks up the values of every page to compare them. The order of a dictionary is found once, and what
 is compared for every row after that are small numbers. What is told is the same to the byte; a column with 300
@@ -7,13 +7,14 @@ long texts was encoded in 27 ns a row instead of 81.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from icepack.kernel.schema import is_nested, is_text, leaf_types
 from icepack.kernel.thrift import BINARY, I32, I64, LIST, TRUE, Struct
 
 ROWS_PER_ENTRY = 16
@@ -25,6 +26,7 @@ LONGEST_BYTES = 4096
 NULLS, MAX, MIN, IS_MAX_EXACT, IS_MIN_EXACT = 3, 5, 6, 7, 8
 _NULL_PAGES, _MINIMA, _MAXIMA, _ORDER, _PAGE_NULLS, _LEVELS = 1, 2, 3, 4, 5, 7
 _UNORDERED, _ASCENDING, _DESCENDING = 0, 1, 2
+_VALUES, _SIZES, _DEFINED = 5, 16, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ class Ranked:
             IS_MIN_EXACT: (TRUE, True),
         }
 
-    def column_index(self, starts: Sequence[int], *, is_nullable: bool) -> Struct:
-        """Of its pages, which begin at these rows."""
+    def column_index(self, starts: Sequence[int], *, has_levels: bool) -> Struct:
+        """Of its pages, which begin at these rows; `has_levels` where a row is there or null, and nothing else."""
         rows = np.diff([*starts, len(self.places)])
         low, high, nulls = self._low(starts), self._high(starts), self._nulls(starts)
         is_empty = nulls == rows
@@ -62,7 +64,7 @@ class Ranked:
             _ORDER: (I32, _order(low[~is_empty], high[~is_empty])),
             _PAGE_NULLS: (LIST, (I64, nulls.tolist())),
         }
-        if is_nullable:
+        if has_levels:
             levels = np.stack([nulls, rows - nulls], axis=1).ravel()
             found[_LEVELS] = (LIST, (I64, levels.tolist()))
         return found
@@ -83,6 +85,38 @@ class Ranked:
         return [b"" if empty else value for value, empty in zip(found.to_pylist(), is_empty, strict=True)]
 
 
+def ranked_leaves(column: pa.ChunkedArray) -> dict[int, Ranked | None]:
+    """Of the Parquet columns of a field, by number, those that PyArrow need not look up the values of.
+
+    None for what lies in lists and maps, of which nobody wants to know more than how many are null.
+    """
+    found: dict[int, Ranked | None] = {}
+    kinds = leaf_types(column.type)
+    for number, (kind, values) in enumerate(zip(kinds, _unrepeated(column), strict=True)):
+        if pa.types.is_dictionary(kind):
+            places = None if values is None else ranked(values)
+            if values is None or places is not None:
+                found[number] = places
+    return found
+
+
+def _unrepeated(column: pa.ChunkedArray) -> Iterator[pa.ChunkedArray | None]:
+    """The values of each Parquet column, null where what they lie in is; None for those in lists and maps."""
+    if pa.types.is_struct(column.type):
+        for position in range(column.type.num_fields):
+            yield from _unrepeated(pc.struct_field(column, position))
+    elif is_nested(column.type):
+        yield from [None] * len(leaf_types(column.type))
+    else:
+        yield column
+
+
+def counted_nulls(meta: Struct) -> Struct:
+    """All that is told of a repeated column, by the levels that PyArrow has counted in any case."""
+    defined = meta[_SIZES][1][_DEFINED][1][1][-1]
+    return {NULLS: (I64, meta[_VALUES][1] - defined)}
+
+
 def ranked(column: pa.ChunkedArray) -> Ranked | None:
     """Of a column of texts or bytes that all have the same dictionary, where that is worth the while."""
     if not pa.types.is_dictionary(column.type) or not len(column):
@@ -90,7 +124,7 @@ def ranked(column: pa.ChunkedArray) -> Ranked | None:
     dictionary = column.chunk(0).dictionary
     if dictionary.null_count or not 0 < len(dictionary) * ROWS_PER_ENTRY <= len(column):
         return None
-    if not (pa.types.is_string(dictionary.type) or pa.types.is_binary(dictionary.type)):
+    if not is_text(dictionary.type):
         return None
     if pc.max(pc.binary_length(dictionary)).as_py() > LONGEST_BYTES:
         return None

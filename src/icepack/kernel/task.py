@@ -82,6 +82,12 @@ class Task:
     def rows(self) -> int:
         return sum(item.rows for item in self.inputs)
 
+    @property
+    def may_lose(self) -> bool:
+        """Whether deletes apply to any of its inputs."""
+        vectors = any(item.vector is not None for item in self.inputs)
+        return vectors or bool(self.position_deletes or self.equality_deletes)
+
 
 ATTEMPT = "ATTEMPT"
 
