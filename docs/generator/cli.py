@@ -19,6 +19,7 @@ from icepack.errors import InvalidOption
 _SAMPLES: dict[str, Any] = {
     "strategy": "small_files",
     "layout": "sort",
+    "engine": "spark",
     "columns": "a",
     "older_than": "7d",
     "options": ("key=value",),
