@@ -82,7 +82,25 @@ def versions(_: Iterator[Any]) -> Iterator[str]:
     try:
         import numpy
         import pyarrow
+
+        yield _obstacle() or f"pyarrow {pyarrow.__version__}, numpy {numpy.__version__}"
     except ImportError as exc:
         yield f"missing: {exc}"
-    else:
-        yield f"pyarrow {pyarrow.__version__}, numpy {numpy.__version__}"
+
+
+def _obstacle() -> str:
+    """Why this PyArrow will not do, by trying it: an older one does not know all that it is asked for."""
+    import pyarrow as pa
+
+    try:
+        from icepack.kernel.encoding import write_options
+        from icepack.kernel.splice import encode
+        from icepack.kernel.task import Writing
+
+        words = pa.ListArray.from_arrays([0, 1], pa.array(["word"]).dictionary_encode())
+        field = pa.field("words", pa.list_(pa.string()))
+        encode(pa.chunked_array([words]), pa.schema([field]), {**write_options(Writing()), "use_dictionary": True})
+    except Exception as exc:
+        # Whatever it is, Spark can do without; and what it is tells whoever wants the kernel to run here.
+        return f"missing: a PyArrow that the kernel runs on; {pa.__version__} says {type(exc).__name__}: {exc}"
+    return ""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from icepack.kernel.executor import Assignment, versions, work
@@ -71,3 +73,12 @@ def test_rows_are_counted_as_they_are_and_not_as_they_were_said_to_be(bench: Ben
 def test_the_probe_tells_its_libraries() -> None:
     (said,) = versions(iter(()))
     assert said.startswith("pyarrow ")
+
+
+def test_the_probe_tells_of_a_pyarrow_that_does_not_know_what_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def older(table: pa.Table, sink: Any, *, row_group_size: int, write_statistics: Any) -> None:
+        raise AssertionError("not reached: it is asked for more than that")
+
+    monkeypatch.setattr(pq, "write_table", older)
+    (said,) = versions(iter(()))
+    assert said.startswith(f"missing: a PyArrow that the kernel runs on; {pa.__version__} says TypeError: ")
