@@ -30,7 +30,7 @@ from icepack.domain.table import TableId
 from icepack.engine.native import compaction
 from icepack.engine.spark_actions import SparkSessionEngine
 from icepack.kernel.executor import Answer, Assignment, work
-from icepack.kernel.memory import FROM_THE_START
+from icepack.kernel.memory import GENEROUS
 
 KERNEL_ATTEMPT = 9
 """In the names of the bare kernel's outputs, which lie beside those of the same tasks on Spark."""
@@ -100,7 +100,7 @@ class BareKernel:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         # Its processes load PyArrow before they are given a task, so it has to be said before they are there.
-        os.environ.update(FROM_THE_START)
+        os.environ.update(GENEROUS)
         self._pool = ProcessPoolExecutor(CORES, mp_context=multiprocessing.get_context("spawn"))
         list(self._pool.map(time.sleep, [START_SECONDS] * CORES))
 

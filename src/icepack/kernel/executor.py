@@ -63,7 +63,7 @@ def runner(
 
 
 def work(item: Assignment, storage: Mapping[str, str], attempt: int) -> Answer:
-    settle_allocator()
+    settle_allocator(item.task.memory_bytes)
     from icepack.kernel.rewrite import rewrite
     from icepack.kernel.schema import Uncovered
     from icepack.kernel.storage import Storage

@@ -15,9 +15,11 @@ from icepack.domain.files import PartitionKey
 from icepack.engine.native.compaction import check_rows, in_order
 from icepack.engine.native.coverage import TableFacts, group_obstacle, table_obstacle
 from icepack.engine.native.jvm import LiveDelete, LiveFile
+from icepack.engine.native.ordering import SORT_LEAST_BYTES, SORT_LIMIT_BYTES, Ordering
 from icepack.engine.native.tasks import STRETCH, Group, outputs_for, split
 from icepack.errors import RowsChanged
 from icepack.kernel.executor import Answer
+from icepack.kernel.order import Order, SortKey
 from icepack.kernel.task import OutputFile, Written
 
 
@@ -199,3 +201,20 @@ def test_rows_that_do_not_add_up_raise(counts: list[tuple[int, int, int]]) -> No
     with pytest.raises(RowsChanged, match="Nothing was committed"):
         check_rows(group, [answer(*count) for count in counts])
     check_rows(group, [answer(10, 8, 2), answer(10, 10, 0)])
+
+
+@pytest.mark.parametrize(
+    ("task_bytes", "group_bytes", "reason"),
+    [
+        (SORT_LEAST_BYTES, SORT_LIMIT_BYTES, None),
+        (SORT_LEAST_BYTES - 1, 1, "a sort in executors that leave a Python task little memory"),
+        (SORT_LEAST_BYTES, SORT_LIMIT_BYTES + 1, "a sort too large for one task"),
+    ],
+)
+def test_one_task_sorts_what_it_has_the_memory_and_the_disk_for(
+    task_bytes: int, group_bytes: int, reason: str | None
+) -> None:
+    group = Group(number=0, partition=PartitionKey(0, ""), files=(live(size=group_bytes),), deletes={})
+    key = SortKey(field_id=1, descending=False, nulls_first=True)
+    assert Ordering(order=Order(kind="sort", keys=(key,))).too_large(group, task_bytes) == reason
+    assert Ordering().too_large(group, task_bytes) is None, "rows that keep their order need no more than others"

@@ -98,7 +98,8 @@ class NativeCompaction:
             obstacle = (
                 "files that the snapshot does not have"
                 if len(files) < len(planned.paths)
-                else group_obstacle(self._facts, files, deletes.values(), room) or self._order.too_large(group)
+                else group_obstacle(self._facts, files, deletes.values(), room)
+                or self._order.too_large(group, self._executors.task_bytes)
             )
             if obstacle is None:
                 found.append(group)

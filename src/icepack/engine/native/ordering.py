@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 SORT_LIMIT_BYTES = 4 * 2**30
 """Of a group's files: one task sorts it alone, on its own disk; Spark's shuffle spreads what is larger."""
+SORT_LEAST_BYTES = 128 * 2**20
+"""Of a task's memory: with less, a sort was seen to take up to 100 MB more than the task was promised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,10 +33,13 @@ class Ordering:
     def json(self) -> dict[str, Any] | None:
         return None if self.order is None else self.order.to_dict()
 
-    def too_large(self, group: Group) -> str | None:
-        if self.order is None or group.bytes <= SORT_LIMIT_BYTES:
+    def too_large(self, group: Group, task_bytes: int) -> str | None:
+        """Why one task with so much memory cannot sort the group; None when it can, or need not."""
+        if self.order is None:
             return None
-        return "a sort too large for one task"
+        if task_bytes < SORT_LEAST_BYTES:
+            return "a sort in executors that leave a Python task little memory"
+        return "a sort too large for one task" if group.bytes > SORT_LIMIT_BYTES else None
 
 
 def order_of(spark: SparkSession, table: Any, facts: TableFacts, action: Compact) -> Ordering:
