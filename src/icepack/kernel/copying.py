@@ -54,9 +54,12 @@ SLICE_BYTES = 8 * 2**20
 # Numbers of fields in parquet.thrift.
 _COLUMN_ORDERS, _TYPE_ORDER = 7, 1
 _FILE_PATH, _CRYPTO, _ENCRYPTED = 1, 8, 9
-_PATH, _CODEC, _VALUES = 3, 4, 5
+_ENCODINGS, _PATH, _CODEC, _VALUES = 2, 3, 4, 5
 _LEFT_BEHIND = frozenset({8, 10, 14, 15})
 """A chunk's own keys and values, and where its index page and its bloom filter lie."""
+_COMMON_ENCODINGS = frozenset({0, 2, 3, 4, 8})
+"""Plain values, dictionaries and levels, which every reader knows; some of Iceberg's fail on the others, and a table
+should be rid of them."""
 _PAGE_BYTES = 2
 _STORED_BY = ("physical_type", "length", "max_definition_level", "max_repetition_level")
 _CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}
@@ -156,6 +159,7 @@ class Copier:
             and (COLUMN_INDEX in chunk or is_repeated)
             and OFFSET_INDEX in chunk
             and meta[_CODEC][1] == self._codec
+            and set(meta[_ENCODINGS][1][1]) <= _COMMON_ENCODINGS
             and (_has_exact_statistics(meta) or (is_repeated and _counts_nulls(meta)))
         )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from icepack.kernel.schema import children, leaf_types, with_children
+from icepack.kernel.schema import children, is_nested, leaf_types, with_children
 
 
 def has_dictionary(kind: pa.DataType) -> bool:
@@ -34,6 +34,21 @@ def stored_as(field: pa.Field, kind: pa.DataType) -> pa.Field:
         return field
     parts = [stored_as(child, found.type) for child, found in zip(outside, inside, strict=True)]
     return field.with_type(with_children(field.type, parts))
+
+
+def has_own_nulls(field: pa.Field, *, may_be_hidden: bool = False) -> Iterator[bool]:
+    """For each Parquet column of a field, whether it is null itself wherever a struct around it is.
+
+    PyArrow gives the others some entry of the dictionary there, even where that has none.
+    """
+    if pa.types.is_struct(field.type):
+        for child in children(field.type):
+            yield from has_own_nulls(child, may_be_hidden=may_be_hidden or field.nullable)
+    elif is_nested(field.type):
+        for child in children(field.type):
+            yield from has_own_nulls(child)
+    else:
+        yield field.nullable or not may_be_hidden
 
 
 def together(parts: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:

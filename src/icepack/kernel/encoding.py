@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from icepack.kernel.dictionaries import has_own_nulls
 from icepack.kernel.project import with_ids
-from icepack.kernel.schema import children, field_id, is_list, is_nested, is_text, leaf_paths, leaf_types, leaves
+from icepack.kernel.schema import field_id, is_list, is_nested, is_text, leaf_paths, leaf_types, leaves
 from icepack.kernel.splice import CHUNK_META, COLUMNS, ROW_GROUPS, UNCOMPRESSED, read_footer
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import Task, Writing
@@ -90,21 +91,6 @@ class Encodings:
         unpacked = sum(chunk[UNCOMPRESSED][1] for found in chunks.values() for chunk in found)
         stored = unpacked / max(file.metadata.num_rows, 1)
         self._widths[number] = max(self._widths.get(number, 0.0), stored, float(_width(field.type)))
-
-
-def has_own_nulls(field: pa.Field, *, may_be_hidden: bool = False) -> Iterator[bool]:
-    """For each Parquet column of a field, whether it is null itself wherever a struct around it is.
-
-    PyArrow gives the others some entry of the dictionary there, even where that has none.
-    """
-    if pa.types.is_struct(field.type):
-        for child in children(field.type):
-            yield from has_own_nulls(child, may_be_hidden=may_be_hidden or field.nullable)
-    elif is_nested(field.type):
-        for child in children(field.type):
-            yield from has_own_nulls(child)
-    else:
-        yield field.nullable or not may_be_hidden
 
 
 def dictionary_leaves(field: pa.Field, column: pa.ChunkedArray, page_rows: int) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, pairwise
 from threading import Lock
 from typing import Any
@@ -14,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from icepack.kernel.dictionaries import stored_as
+from icepack.kernel.dictionaries import has_own_nulls, stored_as
 from icepack.kernel.project import LOST_FIELDS, Names, by_id, has_ids, has_lost_all, is_same, missing, project, with_ids
-from icepack.kernel.schema import LAST_UPDATED, ROW_ID, Uncovered, leaves, number_of
+from icepack.kernel.schema import LAST_UPDATED, ROW_ID, Uncovered, leaf_types, leaves, number_of
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import Input
 
@@ -54,6 +53,14 @@ class Layout:
         self._positions = dict(by_id(self._fields))
         self._first_leaf = list(accumulate((leaves(field.type) for field in self._fields), initial=0))
         self._last: Route | None = None
+        kinds = (kind for field in schema for kind in leaf_types(field.type))
+        own_nulls = (is_own for field in schema for is_own in has_own_nulls(field))
+        self.unsafe = [
+            number
+            for number, (kind, is_own) in enumerate(zip(kinds, own_nulls, strict=True))
+            if pa.types.is_dictionary(kind) and not is_own
+        ]
+        """Parquet columns, by number, that must not be read as dictionaries."""
 
     def route(self, wanted: Sequence[pa.Field]) -> Route:
         """Remembers the last one: the same columns are asked of file after file."""
@@ -150,6 +157,11 @@ class OpenFile:
             self._readers = Readers(readable, [])
             return self._read(self._readers, group, numbers)
 
+    def read_plainly(self, numbers: Sequence[int]) -> None:
+        """These of its columns, although they were to be read as dictionaries."""
+        paths = {path for number, path in enumerate(paths_of(self.file.metadata)) if number in numbers}
+        self._readers = Readers([path for path in self._readers.dictionaries if path not in paths], [])
+
     def close(self) -> None:
         self.file.close(force=True)
 
@@ -197,11 +209,18 @@ class Source:
         self._dictionaries = list(dictionaries)
         self._opened: OpenFile | None = None
         self._opening = Lock()
+        self._layout: Layout | None = None
         self._starts: list[int] | None = None
 
     @property
     def file(self) -> pq.ParquetFile:
         return self._open().file
+
+    @property
+    def layout(self) -> Layout:
+        self._open()
+        assert self._layout is not None
+        return self._layout
 
     @property
     def raw(self) -> Any:
@@ -213,12 +232,12 @@ class Source:
             if self._opened is None:
                 raw = self._storage.open(self.item.path, self.item.bytes)
                 is_remote = not isinstance(raw, pa.BufferReader) and self._storage.is_remote(self.item.path)
-                self._opened = OpenFile(raw, self._dictionaries, is_remote=is_remote)
+                opened = OpenFile(raw, self._dictionaries, is_remote=is_remote)
+                self._layout = self._layouts.of(opened.file.schema_arrow)
+                if self._layout.unsafe:
+                    opened.read_plainly(self._layout.unsafe)
+                self._opened = opened
             return self._opened
-
-    @cached_property
-    def layout(self) -> Layout:
-        return self._layouts.of(self.file.schema_arrow)
 
     @property
     def group_starts(self) -> list[int]:

@@ -164,6 +164,18 @@ def test_pages_of_the_second_kind_are_copied_too(bench: Bench) -> None:
     assert table["tags"].to_pylist() == [tag for seed in range(2) for tag in rows(seed=seed)["tags"]]
 
 
+def test_a_column_in_an_encoding_that_not_every_reader_knows_is_encoded(bench: Bench) -> None:
+    differing = {"use_dictionary": False, "column_encoding": {"id": "DELTA_BINARY_PACKED"}}
+    files = inputs(bench, **differing)
+    written, table = bench.run(SCHEMA, files, writing=writing(files))
+    assert is_copied(written, files, "id") == [False, False]
+    assert is_copied(written, files, "word") == [True, True]
+    assert table is not None
+    assert table["id"].to_pylist() == list(range(2 * ROWS))
+    (output,) = written.files
+    assert "DELTA_BINARY_PACKED" not in opened(output).metadata.row_group(0).column(0).encodings
+
+
 def test_a_column_that_was_added_renamed_dropped_or_promoted(bench: Bench) -> None:
     old = schema_of(
         column(1, "id", "long"), column(2, "word", "string"), column(3, "gone", "string"), column(4, "count", "int")

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from icepack.kernel.crew import Crew
-from icepack.kernel.dictionaries import has_dictionary, plain, stored_as, together
-from icepack.kernel.encoding import Encodings, has_own_nulls
+from icepack.kernel.dictionaries import has_dictionary, has_own_nulls, plain, stored_as, together
+from icepack.kernel.encoding import Encodings
 from icepack.kernel.rows import Rows
 from icepack.kernel.schema import arrow_schema, leaf_paths
 from icepack.kernel.splice import CHUNK_META, STATISTICS, encode
@@ -221,3 +221,20 @@ def test_a_required_text_in_a_struct_that_may_be_null_is_none() -> None:
     assert list(has_own_nulls(required)) == [True, True]
     assert list(has_own_nulls(required.with_nullable(True))) == [False, True]
     assert list(has_own_nulls(arrow_schema(SCHEMA).field("labels"))) == [True, True]
+
+
+def test_a_text_that_was_required_in_older_files_is_none_there(bench: Bench) -> None:
+    """Rows without the struct refer to an entry of a dictionary that is empty, which only this file has."""
+
+    def schema(*, required: bool) -> Any:
+        inside = {"type": "struct", "fields": [column(2, "name", "string", required=required)]}
+        return schema_of(column(1, "who", inside))
+
+    older = bench.write(schema(required=True), {"who": [None, None]})
+    newer = bench.write(schema(required=False), {"who": [{"name": "a"}, {"name": None}, None] * 20})
+    for inputs in ([newer, older, newer, newer, newer], [older, newer]):
+        _, table = bench.run(schema(required=False), inputs)
+        assert table is not None
+        assert sorted(table["who"].to_pylist(), key=str) == sorted(
+            [None, None, *[{"name": "a"}, {"name": None}, None] * 20 * (len(inputs) - 1)], key=str
+        )
