@@ -90,7 +90,8 @@ class _Rewrite:
         )
 
     def _write_sorted(self) -> Iterator[OutputFile]:
-        sorting = Sorting(self._task, self._rows, self._schema, self._share(), self._crew)
+        share, fitting = self._share(), self._fitting_rows()
+        sorting = Sorting(self._task, self._rows, self._schema, share, fitting, self._crew)
         buckets = sorting.buckets(self._chunks())
         each = -(-sorting.count // len(self._task.outputs))
         for output in self._task.outputs:

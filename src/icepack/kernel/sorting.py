@@ -1,14 +1,15 @@
 """Rows in another order than the files': first sorted into buckets on the executor's disk, then within each bucket.
 
 A bucket is a row group of an output and takes the rows of one span of keys, so only one of them is in memory
-at a time. The spans come from a sample. Equal keys keep the order of the files.
+at a time. The spans come from a sample. Equal keys keep the order of the files; one that many rows have takes several
+buckets, each with the rows of some of the files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,7 +28,7 @@ SAMPLED_GROUPS = 32
 SAMPLED_ROWS = 2_000
 """Of each."""
 LARGEST = 4
-"""How many times its share a bucket may hold: a key that most rows have cannot be divided."""
+"""How many times its share a bucket may hold, where it may not hold more anyway because that fits into memory."""
 
 
 class Bucket:
@@ -65,14 +66,17 @@ class Bucket:
 class Sorting:
     """The buckets of a task, in order."""
 
-    def __init__(self, task: Task, rows: Rows, schema: pa.Schema, share: int, crew: Crew) -> None:
+    def __init__(self, task: Task, rows: Rows, schema: pa.Schema, share: int, fitting: int, crew: Crew) -> None:
         assert task.order is not None
         self._rows = rows
         self._crew = crew
         self._schema = schema
-        self._share = share
+        self._most = max(share * LARGEST, fitting)
         self._order = Order.from_dict(task.order)
         self._keys = [rows.field(key.field_id) for key in self._order.keys]
+        self._all_rows = task.rows
+        self._passed = 0
+        """Rows that were given out."""
         self.count = -(-task.rows // (share * len(task.outputs))) * len(task.outputs)
 
     def buckets(self, chunks: Iterator[list[Selection]]) -> Iterator[Bucket]:
@@ -80,8 +84,8 @@ class Sorting:
         with TemporaryDirectory(prefix="icepack-") as folder:
             paths = [Path(folder) / str(number) for number in range(self.count)]
             counts = self._distribute(chunks, paths)
-            if max(counts, default=0) > max(self._share * LARGEST, 1):
-                raise Uncovered("a sort by keys that most rows have in common")
+            if max(counts, default=0) > self._most:
+                raise Uncovered("a sort by keys that many rows of one file have in common")
             for path, count in zip(paths, counts, strict=True):
                 if count:
                     bucket = Bucket(path, self._schema, self._order, self._keys)
@@ -101,28 +105,29 @@ class Sorting:
                     streams[number].write(part)
         return counts
 
-    def _divided(self, selections: list[Selection], edges: list[pa.Array]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def _divided(self, selections: list[Selection], edges: Edges) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of each bucket; the edges are sorted along with the rows and so fall between them."""
         columns = dict(zip(self._schema.names, self._rows.columns(selections, list(self._schema)), strict=True))
-        keys = [_with_edges(edge, columns[field.name], field) for edge, field in zip(edges, self._keys, strict=True)]
+        keys = [edges.around(position, columns[field.name], field) for position, field in enumerate(self._keys)]
         order = permutation(keys, self._order)
-        is_edge = order < len(edges[0])
-        places = pa.array(order[~is_edge] - len(edges[0]))
-        moved = list(self._crew.each(lambda name: _flat(columns.pop(name)).take(places), self._schema.names))
+        is_extra = edges.are_in(order)
+        places = order[~is_extra] - edges.count
+        ends = edges.ends(order, np.flatnonzero(is_extra), places, self._passed, self._all_rows)
+        self._passed += len(places)
+        taken = pa.array(places)
+        moved = list(self._crew.each(lambda name: _flat(columns.pop(name)).take(taken), self._schema.names))
         batch = pa.record_batch(moved, names=self._schema.names)
-        ends = np.flatnonzero(is_edge) - np.arange(len(edges[0]))
         for number, (start, end) in enumerate(pairwise([0, *ends.tolist(), len(batch)])):
             if start < end:
                 yield number, batch.slice(start, end - start)
 
-    def _edges(self) -> list[pa.Array]:
-        """The keys at which buckets begin, but for the first."""
+    def _edges(self) -> Edges:
         sample = [_plain(column, field) for column, field in zip(self._sample(), self._keys, strict=True)]
         order = permutation(sample, self._order)
         if not len(order):
-            return [column.slice(0, 0) for column in sample]
+            return Edges([column.slice(0, 0) for column in sample])
         places = order[[len(order) * number // self.count for number in range(1, self.count)]]
-        return [column.take(pa.array(places)) for column in sample]
+        return Edges([column.take(pa.array(places)) for column in sample])
 
     def _sample(self) -> list[pa.ChunkedArray]:
         parts = [self._few(column) for column in self._rows.sample(SAMPLED_GROUPS, self._keys)]
@@ -132,6 +137,44 @@ class Sorting:
         step = max(len(columns[0]) // SAMPLED_ROWS, 1)
         places = pa.array(np.arange(0, len(columns[0]), step))
         return [column.take(places) for column in columns]
+
+
+class Edges:
+    """The keys at which buckets begin, but for the first."""
+
+    def __init__(self, columns: Sequence[pa.Array]) -> None:
+        self._columns = columns
+        self.count = len(columns[0])
+        told = [repr(key) for key in zip(*(column.to_pylist() for column in columns), strict=True)]
+        runs = [list(group) for _, group in groupby(range(self.count), key=told.__getitem__)]
+        self._runs = [run for run in runs if len(run) > 1]
+        """Edges that are the same key: so many rows have it that it fills as many buckets."""
+
+    def around(self, position: int, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+        """The column of one key, between all edges and, once more, those that stand for several: among equals, the
+        former come first and the latter come last."""
+        edge = self._columns[position]
+        again = edge.take(pa.array([run[0] for run in self._runs], pa.int64()))
+        if not pa.types.is_dictionary(column.type):
+            return pa.chunked_array([edge, *column.chunks, again], field.type)
+        before, after = (part.dictionary_encode().cast(column.type) for part in (edge, again))
+        return pa.chunked_array([before, *column.chunks, after], column.type).unify_dictionaries()
+
+    def are_in(self, order: np.ndarray) -> np.ndarray:
+        """Where the sorted rows are none, but an edge or one that stands for several."""
+        is_edge = order < self.count
+        return is_edge | (order >= len(order) - len(self._runs)) if self._runs else is_edge
+
+    def ends(self, order: np.ndarray, extras: np.ndarray, places: np.ndarray, passed: int, all_rows: int) -> np.ndarray:
+        """How many of the sorted rows, `places`, come before each edge; `passed` of all rows came before these."""
+        rows_before = extras - np.arange(len(extras))
+        is_edge = order[extras] < self.count
+        ends = rows_before[is_edge]
+        for run, last in zip(self._runs, rows_before[~is_edge].tolist(), strict=True):
+            first = int(ends[run[0]])
+            shares = [all_rows * part // len(run) - passed for part in range(1, len(run))]
+            ends[run[1:]] = first + np.searchsorted(places[first:last], shares)
+        return ends
 
 
 class _Stream:
@@ -151,10 +194,3 @@ def _flat(column: pa.ChunkedArray) -> pa.Array:
 
 def _plain(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     return _flat(column.cast(field.type) if pa.types.is_dictionary(column.type) else column)
-
-
-def _with_edges(edge: pa.Array, column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(column.type):
-        edge = edge.dictionary_encode().cast(column.type)
-        return pa.chunked_array([edge, *column.chunks], column.type).unify_dictionaries()
-    return pa.chunked_array([edge, *column.chunks], field.type)

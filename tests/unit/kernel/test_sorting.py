@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 import pytest
 
-from icepack.kernel.order import Order, SortKey
+from icepack.kernel.order import Kind, Order, SortKey
+from icepack.kernel.schema import Uncovered
 from icepack.kernel.task import Writing
 
 from .kernels import Bench, column, schema_of
@@ -93,3 +94,54 @@ def test_more_rows_than_fit_into_memory_come_out_in_order(bench: Bench, threads:
     named = sorted((row for row in by_flag if row["word"] is not None), key=lambda row: row["word"], reverse=True)
     assert table.to_pylist() == [*named, *(row for row in by_flag if row["word"] is None)]
     assert written.rows_in == ROWS
+
+
+@pytest.mark.parametrize("kind", ["sort", "zorder"])
+@pytest.mark.parametrize("words", [["a"], ["b", "a", "b", "b", None, "b"], [None, None, "z"]])
+def test_a_key_that_most_rows_have_takes_several_row_groups(bench: Bench, words: list[str | None], kind: str) -> None:
+    """Each of them with the rows of some of the files, so that equal keys keep the order of the files."""
+    each = ROWS // 8
+    rows = [{"id": number, "word": words[number * 7919 % len(words)]} for number in range(ROWS)]
+    inputs = [
+        bench.write(
+            SCHEMA, {name: [row[name] for row in rows[start : start + each]] for name in rows[0]}, row_group_size=99
+        )
+        for start in range(0, ROWS, each)
+    ]
+    key = SortKey(field_id=2, descending=False, nulls_first=True)
+    stored = sum(file.bytes for file in inputs)
+    written, table = bench.run(
+        SCHEMA,
+        inputs,
+        order=Order(kind=cast("Kind", kind), keys=(key,)).to_dict(),
+        writing=Writing(codec="zstd", row_group_bytes=stored // 20),
+        memory_bytes=20_000,
+    )
+    assert table is not None
+    assert table.to_pylist() == sorted(rows, key=lambda row: (row["word"] is not None, row["word"] or ""))
+    (output,) = written.files
+    metadata = pq.ParquetFile(output.path.removeprefix("file://")).metadata
+    sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    assert len(sizes) >= 15
+    assert max(sizes) < 2 * ROWS / 15
+
+
+def test_a_key_that_one_file_is_full_of_is_left_to_spark(bench: Bench) -> None:
+    """By the number of its rows it would have taken several buckets, but they all lie in one place."""
+    inputs = [
+        bench.write(
+            SCHEMA,
+            {"id": list(range(ROWS)), "word": ["w" if number == 3 else f"{number * ROWS + at}" for at in range(ROWS)]},
+        )
+        for number in range(10)
+    ]
+    key = SortKey(field_id=2, descending=False, nulls_first=True)
+    stored = sum(file.bytes for file in inputs)
+    with pytest.raises(Uncovered, match="many rows of one file"):
+        bench.run(
+            SCHEMA,
+            inputs,
+            order=Order(kind="sort", keys=(key,)).to_dict(),
+            writing=Writing(codec="zstd", row_group_bytes=stored // 100),
+            memory_bytes=20_000,
+        )
