@@ -169,7 +169,7 @@ class Edges:
         """How many of the sorted rows, `places`, come before each edge; `passed` of all rows came before these."""
         rows_before = extras - np.arange(len(extras))
         is_edge = order[extras] < self.count
-        ends = rows_before[is_edge]
+        ends: np.ndarray = rows_before[is_edge]
         for run, last in zip(self._runs, rows_before[~is_edge].tolist(), strict=True):
             first = int(ends[run[0]])
             shares = [all_rows * part // len(run) - passed for part in range(1, len(run))]
