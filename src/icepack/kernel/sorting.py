@@ -145,8 +145,8 @@ class Edges:
     def __init__(self, columns: Sequence[pa.Array]) -> None:
         self._columns = columns
         self.count = len(columns[0])
-        told = [repr(key) for key in zip(*(column.to_pylist() for column in columns), strict=True)]
-        runs = [list(group) for _, group in groupby(range(self.count), key=told.__getitem__)]
+        keys = list(zip(*map(_numbered, columns), strict=True))
+        runs = [list(group) for _, group in groupby(range(self.count), key=keys.__getitem__)]
         self._runs = [run for run in runs if len(run) > 1]
         """Edges that are the same key: so many rows have it that it fills as many buckets."""
 
@@ -175,6 +175,13 @@ class Edges:
             shares = [all_rows * part // len(run) - passed for part in range(1, len(run))]
             ends[run[1:]] = first + np.searchsorted(places[first:last], shares)
         return ends
+
+
+def _numbered(column: pa.Array) -> list[int | None]:
+    """The same number for the same value, whatever it is: not every one has a counterpart in Python."""
+    stored = column.storage if isinstance(column, pa.ExtensionArray) else column
+    indices: list[int | None] = stored.dictionary_encode().indices.to_pylist()
+    return indices
 
 
 class _Stream:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from decimal import Decimal
 from typing import Any, cast
+from uuid import UUID
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from icepack.kernel.order import Kind, Order, SortKey
-from icepack.kernel.schema import Uncovered
+from icepack.kernel.schema import Uncovered, arrow_schema, arrow_type
 from icepack.kernel.task import Writing
 
 from .kernels import Bench, column, schema_of
@@ -124,6 +127,38 @@ def test_a_key_that_most_rows_have_takes_several_row_groups(bench: Bench, words:
     sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
     assert len(sizes) >= 15
     assert max(sizes) < 2 * ROWS / 15
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("timestamp_ns", 1_700_000_000_000_000_001),
+        ("uuid", UUID(int=7).bytes),
+        ("fixed[3]", b"abc"),
+        ("decimal(20,2)", Decimal("1.25")),
+        ("double", float("nan")),
+        ("boolean", True),
+    ],
+)
+def test_a_key_of_any_type_may_be_what_most_rows_have(bench: Bench, kind: str, value: Any) -> None:
+    schema = schema_of(column(1, "id", "long"), column(2, "key", kind))
+    each = ROWS // 4
+    stored = arrow_type(kind)
+    values = pa.array([value] * each, getattr(stored, "storage_type", stored))
+    fields = arrow_schema(schema)
+    inputs = [
+        bench.add(
+            pa.table([pa.array(range(start, start + each)), values.cast(stored)], schema=fields), row_group_size=99
+        )
+        for start in range(0, ROWS, each)
+    ]
+    key = SortKey(field_id=2, descending=False, nulls_first=True)
+    writing = Writing(codec="zstd", row_group_bytes=sum(file.bytes for file in inputs) // 20)
+    order = Order(kind="sort", keys=(key,)).to_dict()
+    _, table = bench.run(schema, inputs, order=order, writing=writing, memory_bytes=20_000)
+    assert table is not None
+    assert table["id"].to_pylist() == list(range(ROWS))
+    assert table["key"].null_count == 0
 
 
 def test_a_key_that_one_file_is_full_of_is_left_to_spark(bench: Bench) -> None:
