@@ -26,11 +26,19 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture(autouse=True)
-def root() -> Iterator[None]:
+def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a new process: commands and migrations that other tests ran here may have quietened loggers."""
     root = logging.getLogger()
-    level = root.level
+    level, disabled = root.level, logging.root.manager.disable
+    logging.disable(logging.NOTSET)
+    for logger in (log, logging.getLogger("icepack")):
+        monkeypatch.setattr(logger, "disabled", False)
+        monkeypatch.setattr(logger, "propagate", True)
+        monkeypatch.setattr(logger, "level", logging.NOTSET)
+        logger.manager._clear_cache()
     yield
     root.setLevel(level)
+    logging.disable(disabled)
     for handler in [handler for handler in root.handlers if isinstance(handler, StderrHandler)]:
         root.removeHandler(handler)
 
