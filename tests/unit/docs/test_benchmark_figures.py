@@ -1,4 +1,4 @@
-"""The README quotes the last complete run of the compaction benchmark, and nothing else."""
+"""The README quotes the results file of the compaction benchmark, and nothing else."""
 
 from __future__ import annotations
 
