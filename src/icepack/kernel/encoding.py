@@ -120,6 +120,9 @@ def _leaf_values(array: pa.Array) -> Iterator[pa.Array]:
 
 
 def _pays(page: pa.Array) -> bool:
+    if pa.types.is_boolean(page.type):
+        # No writer has dictionaries of them.
+        return False
     values = _plain(page.drop_null())
     distinct = values.unique()
     index_bits = max(len(distinct) - 1, 1).bit_length()

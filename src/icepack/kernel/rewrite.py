@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import resource
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
@@ -20,20 +20,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icepack.kernel.bounds import Bounds
-from icepack.kernel.copying import Copied, Copier, Original, needs_values, tells_the_truth
+from icepack.kernel.copying import Copier, Original
 from icepack.kernel.crew import Crew
 from icepack.kernel.dictionaries import plain
 from icepack.kernel.encoding import Encodings
 from icepack.kernel.groups import Shares, in_shares, row_groups
+from icepack.kernel.joining import Joiner
 from icepack.kernel.memory import choose_allocator
 from icepack.kernel.rows import Rows, Selection
 from icepack.kernel.schema import arrow_schema, leaf_paths, leaf_types, number_of
 from icepack.kernel.sorting import Bucket, Sorting
 from icepack.kernel.splice import Chunks, Encoded, Splicer, encode
 from icepack.kernel.storage import Storage
+from icepack.kernel.stored import Form, needs_values, tells_the_truth
 from icepack.kernel.task import OutputFile, Task, Written
 
-ReadColumns = Callable[[Sequence[pa.Field]], list[pa.ChunkedArray]]
 MakeColumn = Callable[[pa.Field], tuple[pa.ChunkedArray, Chunks]]
 """A column's values and its chunks."""
 
@@ -75,7 +76,9 @@ class _Rewrite:
         self._schema = arrow_schema(task.schema, with_lineage=task.lineage)
         self._encodings = Encodings(task, storage)
         self._rows = Rows(task, storage, self._schema, self._encodings.dictionary_names, crew)
-        self._copier = Copier(task, self._rows, self._schema, self._encodings.base)
+        form = Form(self._schema, self._encodings.base)
+        self._copier = Copier(task, self._rows, self._schema, form)
+        self._joiner = Joiner(task, self._schema, form)
         self._copied_bytes = 0
 
     def run(self) -> Written:
@@ -133,7 +136,7 @@ class _Rewrite:
                 if rows and splicer is not None and group.original is not None:
                     self._write_each(splicer, rows, partial(self._copied, group.original, selections), tally)
                 elif rows and splicer is not None:
-                    self._write_columns(splicer, rows, partial(self._rows.columns, selections), tally)
+                    self._write_columns(splicer, rows, selections, tally)
                 self._rows.let_go(group.pieces)
             if splicer is None:
                 return
@@ -150,12 +153,17 @@ class _Rewrite:
             split_offsets=splicer.split_offsets,
         )
 
-    def _write_columns(self, splicer: Splicer, rows: int, read: ReadColumns, tally: Tally) -> None:
-        """One row group."""
+    def _write_columns(self, splicer: Splicer, rows: int, selections: Sequence[Selection], tally: Tally) -> None:
+        """One row group, out of many pieces."""
         splicer.begin(rows)
-        for block in self._blocks(rows):
-            columns = read(block)
-            encoded = self._crew.each(self._encode, block, columns)
+        joined = self._joiner.columns(selections)
+        unread = {number for number in joined if not needs_values(self._rows.field(number))}
+        for block in self._blocks(rows, unread):
+            wanted = [field for field in block if number_of(field) not in unread]
+            found = iter(self._rows.columns(selections, wanted) if wanted else ())
+            columns = [no_values(field) if number_of(field) in unread else next(found) for field in block]
+            ready = [joined.get(number_of(field)) for field in block]
+            encoded = self._crew.each(self._taken_over, block, columns, ready)
             for field, column, made in zip(block, columns, encoded, strict=True):
                 self._add(splicer, field, column, made, tally)
 
@@ -170,7 +178,7 @@ class _Rewrite:
         count_nans(field, column, tally.nans)
         tally.bounds.see(field, column, made.chunks)
         splicer.add(made)
-        self._copied_bytes += made.size if isinstance(made, Copied) else 0
+        self._copied_bytes += made.copied_bytes
 
     def _sorted(self, bucket: Bucket, field: pa.Field) -> tuple[pa.ChunkedArray, Chunks]:
         column = bucket.column(field)
@@ -182,11 +190,15 @@ class _Rewrite:
         """As it lies in the input, but for what the table has otherwise. No values where nobody needs them."""
         copied = original.columns.get(number_of(field))
         if copied is not None and not needs_values(field):
-            return pa.chunked_array([], field.type), copied
+            return no_values(field), copied
         (column,) = self._rows.columns(selections, [field])
-        if copied is not None and tells_the_truth(field, column, copied.chunks):
-            return column, copied
-        return column, self._encode(field, column)
+        return column, self._taken_over(field, column, copied)
+
+    def _taken_over(self, field: pa.Field, column: pa.ChunkedArray, ready: Chunks | None) -> Chunks:
+        """What lies in the inputs where its footer is right about the values; else they are encoded."""
+        if ready is not None and tells_the_truth(field, column, ready.chunks):
+            return ready
+        return self._encode(field, column)
 
     def _encode(self, field: pa.Field, column: pa.ChunkedArray) -> Encoded:
         options = self._encodings.options(field, column)
@@ -195,13 +207,13 @@ class _Rewrite:
             column = plain(column)
         return encode(column, pa.schema([field]), options)
 
-    def _blocks(self, rows: int) -> Iterator[list[pa.Field]]:
-        """Neighbouring columns that together fit into memory."""
+    def _blocks(self, rows: int, unread: Container[int] = ()) -> Iterator[list[pa.Field]]:
+        """Neighbouring columns that together fit into memory; those that are not read take none."""
         budget = self._task.memory_bytes * (BLOCK_SHARE if self._task.threads > 1 else LONE_BLOCK_SHARE)
         block: list[pa.Field] = []
         filled = 0.0
         for field in self._schema:
-            size = self._encodings.bytes_per_row(field) * rows
+            size = 0.0 if number_of(field) in unread else self._encodings.bytes_per_row(field) * rows
             if block and filled + size > budget:
                 yield block
                 block, filled = [], 0.0
@@ -224,6 +236,11 @@ class _Rewrite:
         """Of which any column fits into memory."""
         widest = max(map(self._encodings.bytes_per_row, self._schema), default=1.0)
         return max(int(self._task.memory_bytes * BLOCK_SHARE / widest), 1)
+
+
+def no_values(field: pa.Field) -> pa.ChunkedArray:
+    """Of a column that nobody has to read."""
+    return pa.chunked_array([], field.type)
 
 
 def count_nans(field: pa.Field, column: Any, counts: dict[int, int]) -> None:

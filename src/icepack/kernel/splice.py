@@ -25,9 +25,9 @@ MAGIC = b"PAR1"
 SCHEMA, NUM_ROWS, ROW_GROUPS, KEY_VALUES = 2, 3, 4, 5
 COLUMNS, GROUP_BYTES, GROUP_ROWS, GROUP_OFFSET, GROUP_COMPRESSED, ORDINAL = 1, 2, 3, 5, 6, 7
 CHUNK_OFFSET, CHUNK_META, OFFSET_INDEX, OFFSET_INDEX_LENGTH, COLUMN_INDEX, COLUMN_INDEX_LENGTH = 2, 3, 4, 5, 6, 7
-UNCOMPRESSED, COMPRESSED, DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE = 6, 7, 9, 10, 11
-STATISTICS = 12
-PAGE_LOCATIONS, PAGE_OFFSET, PAGE_FIRST_ROW = 1, 1, 3
+ENCODINGS, PATH, VALUES, UNCOMPRESSED, COMPRESSED = 2, 3, 5, 6, 7
+DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, STATISTICS = 9, 10, 11, 12
+PAGE_LOCATIONS, PAGE_OFFSET, PAGE_BYTES, PAGE_FIRST_ROW = 1, 1, 2, 3
 
 
 class Chunks(Protocol):
@@ -40,6 +40,10 @@ class Chunks(Protocol):
     def indexes(self) -> list[tuple[bytes, Struct]]:
         """For each chunk its column index, as it is, and its offset index, read."""
 
+    @property
+    def copied_bytes(self) -> int:
+        """Of them: what was taken over as it lay in an input."""
+
     def buffers(self) -> Iterator[Any]:
         """Their bytes."""
 
@@ -51,6 +55,7 @@ class Encoded:
     data: pa.Buffer
     chunks: list[Struct]
     indexes: list[tuple[bytes, Struct]]
+    copied_bytes: int = 0
 
     def buffers(self) -> Iterator[pa.Buffer]:
         yield self.data.slice(len(MAGIC), max(map(_end, self.chunks)) - len(MAGIC))

@@ -7,8 +7,11 @@ long texts was encoded in 27 ns a row instead of 81.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +27,8 @@ LONGEST_BYTES = 4096
 
 # Numbers of fields in parquet.thrift.
 NULLS, MAX, MIN, IS_MAX_EXACT, IS_MIN_EXACT = 3, 5, 6, 7, 8
-_NULL_PAGES, _MINIMA, _MAXIMA, _ORDER, _PAGE_NULLS, _LEVELS = 1, 2, 3, 4, 5, 7
-_UNORDERED, _ASCENDING, _DESCENDING = 0, 1, 2
+NULL_PAGES, MINIMA, MAXIMA, ORDER, PAGE_NULLS, PAGE_LEVELS = 1, 2, 3, 4, 5, 7
+UNORDERED, ASCENDING, DESCENDING = 0, 1, 2
 _VALUES, _SIZES, _DEFINED = 5, 16, 3
 
 
@@ -58,15 +61,15 @@ class Ranked:
         low, high, nulls = self._low(starts), self._high(starts), self._nulls(starts)
         is_empty = nulls == rows
         found: Struct = {
-            _NULL_PAGES: (LIST, (TRUE, is_empty.tolist())),
-            _MINIMA: (LIST, (BINARY, self._told(low, is_empty))),
-            _MAXIMA: (LIST, (BINARY, self._told(high, is_empty))),
-            _ORDER: (I32, _order(low[~is_empty], high[~is_empty])),
-            _PAGE_NULLS: (LIST, (I64, nulls.tolist())),
+            NULL_PAGES: (LIST, (TRUE, is_empty.tolist())),
+            MINIMA: (LIST, (BINARY, self._told(low, is_empty))),
+            MAXIMA: (LIST, (BINARY, self._told(high, is_empty))),
+            ORDER: (I32, order_of(low[~is_empty].tolist(), high[~is_empty].tolist())),
+            PAGE_NULLS: (LIST, (I64, nulls.tolist())),
         }
         if has_levels:
             levels = np.stack([nulls, rows - nulls], axis=1).ravel()
-            found[_LEVELS] = (LIST, (I64, levels.tolist()))
+            found[PAGE_LEVELS] = (LIST, (I64, levels.tolist()))
         return found
 
     def _low(self, starts: Sequence[int]) -> np.ndarray:
@@ -141,10 +144,11 @@ def _filled(places: pa.Array, value: int) -> np.ndarray:
     return found
 
 
-def _order(low: np.ndarray, high: np.ndarray) -> int:
-    steps = np.concatenate([np.diff(low), np.diff(high)])
-    if not len(low):
-        return _UNORDERED
-    if (steps >= 0).all():
-        return _ASCENDING
-    return _DESCENDING if (steps <= 0).all() else _UNORDERED
+def order_of(low: Sequence[Any], high: Sequence[Any]) -> int:
+    """How the smallest and the largest values of the pages follow one another."""
+    if not low:
+        return UNORDERED
+    for order, follows in ((ASCENDING, operator.le), (DESCENDING, operator.ge)):
+        if all(follows(*pair) for ends in (low, high) for pair in pairwise(ends)):
+            return order
+    return UNORDERED

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icepack.kernel.copying import tells_the_truth
 from icepack.kernel.schema import ROW_ID, arrow_schema
 from icepack.kernel.splice import CHUNK_META, STATISTICS
+from icepack.kernel.stored import tells_the_truth
 from icepack.kernel.task import DeleteFile, Input, OutputFile, Writing, Written
 from icepack.kernel.thrift import BINARY, STRUCT
 
