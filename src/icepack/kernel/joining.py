@@ -55,6 +55,8 @@ LEAST_PAGE = 0.5
 
 # Numbers of fields in parquet.thrift.
 _ENCODING_STATS, _SIZES = 13, 16
+_OLD_MAX, _OLD_MIN = 1, 2
+"""Where older readers look, for types of which they know the order."""
 _PLAIN_ENCODINGS = frozenset({0, 3, 4})
 """Of values, and of levels."""
 
@@ -137,7 +139,7 @@ def join(parts: Sequence[Copied], rows: Sequence[int], columns: Sequence[Any]) -
         starts = list(accumulate((meta[COMPRESSED][1] for meta in metas), initial=end))
         shifts = [start - chunk_start(meta) for start, meta in zip(starts, metas, strict=False)]
         key = _key(column)
-        chunks.append({CHUNK_META: (STRUCT, _meta(metas, end, key, is_repeated=column.max_repetition_level > 0))})
+        chunks.append({CHUNK_META: (STRUCT, _meta(metas, end, key))})
         offsets = _offset_index([index for _, index in found], shifts, first_rows)
         indexes.append((_column_index([index for index, _ in found], key), offsets))
         end = starts[-1]
@@ -182,7 +184,7 @@ def _has_only_plain_pages(chunk: Struct, index: tuple[bytes, Struct]) -> bool:
     )
 
 
-def _meta(metas: Sequence[Struct], start: int, key: Key, *, is_repeated: bool) -> Struct:
+def _meta(metas: Sequence[Struct], start: int, key: Key) -> Struct:
     """What is told of a chunk, as of the first and summed up over all."""
     left_out = {DICTIONARY_PAGE, _ENCODING_STATS, _SIZES}
     encodings = sorted({encoding for meta in metas for encoding in meta[ENCODINGS][1][1]})
@@ -191,25 +193,24 @@ def _meta(metas: Sequence[Struct], start: int, key: Key, *, is_repeated: bool) -
         **{number: (I64, sum(meta[number][1] for meta in metas)) for number in (VALUES, UNCOMPRESSED, COMPRESSED)},
         ENCODINGS: (LIST, (I32, encodings)),
         DATA_PAGE: (I64, start),
-        STATISTICS: (STRUCT, _statistics(metas, key, is_repeated=is_repeated)),
+        STATISTICS: (STRUCT, _statistics(metas, key)),
     }
 
 
-def _statistics(metas: Sequence[Struct], key: Key, *, is_repeated: bool) -> Struct:
-    """Nobody prunes by the smallest and the largest of what lies in lists and maps."""
+def _statistics(metas: Sequence[Struct], key: Key) -> Struct:
+    """The smallest and the largest only where every part tells them: in lists and maps some do not."""
     told = [meta[STATISTICS][1] for meta in metas]
     nulls: Struct = {NULLS: (I64, sum(statistics[NULLS][1] for statistics in told))}
     filled = [
         statistics for statistics, meta in zip(told, metas, strict=True) if statistics[NULLS][1] < meta[VALUES][1]
     ]
-    if is_repeated or not filled:
+    if not filled or not all(MIN in statistics and MAX in statistics for statistics in filled):
         return nulls
-    return nulls | {
-        MAX: (BINARY, _zero(max((statistics[MAX][1] for statistics in filled), key=key), key, 0.0)),
-        MIN: (BINARY, _zero(min((statistics[MIN][1] for statistics in filled), key=key), key, -0.0)),
-        IS_MAX_EXACT: (TRUE, True),
-        IS_MIN_EXACT: (TRUE, True),
-    }
+    high = (BINARY, _zero(max((statistics[MAX][1] for statistics in filled), key=key), key, 0.0))
+    low = (BINARY, _zero(min((statistics[MIN][1] for statistics in filled), key=key), key, -0.0))
+    is_told_twice = all(_OLD_MAX in statistics and _OLD_MIN in statistics for statistics in filled)
+    old: Struct = {_OLD_MAX: high, _OLD_MIN: low} if is_told_twice else {}
+    return {**nulls, **old, MAX: high, MIN: low, IS_MAX_EXACT: (TRUE, True), IS_MIN_EXACT: (TRUE, True)}
 
 
 def _zero(raw: bytes, key: Key, zero: float) -> bytes:

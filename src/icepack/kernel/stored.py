@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from icepack.kernel.bounds import bounded_leaves, said
+from icepack.kernel.dictionaries import plain_type
 from icepack.kernel.project import by_id, is_alike, with_ids
 from icepack.kernel.schema import LINEAGE_IDS, leaves, number_of
 from icepack.kernel.source import Source
@@ -137,7 +138,8 @@ class StoredFile:
         self.source = source
         self.schema = source.file.metadata.schema
         self._footer = read_footer(source.raw, source.item.bytes)
-        self._fields = with_ids(self.schema.to_arrow_schema(), task.name_mapping)
+        found = (field.with_type(plain_type(field.type)) for field in source.file.schema_arrow)
+        self._fields = with_ids(pa.schema(found), task.name_mapping)
         self._positions = by_id(self._fields)
         self._first_leaf = [*_first_leaves(self._fields), sum(leaves(field.type) for field in self._fields)]
         self._indexes: tuple[int, bytes] | None = None
