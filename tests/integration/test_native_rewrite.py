@@ -462,6 +462,47 @@ class TestHowItIsWritten:
         assert b"iceberg.schema" in pq.ParquetFile(path).metadata.metadata
         assert shapes(path) == shapes(written)
 
+    def test_pages_of_sparks_own_files_are_joined_and_found_by_their_indexes(self, lake: Lake) -> None:
+        """Spark's reader of plain Parquet skips pages by what is told of them, and then has to find the same rows."""
+        table = lake.create("id BIGINT, at TIMESTAMP, price DOUBLE, amount DECIMAL(12,2), word STRING, l ARRAY<BIGINT>")
+        # Of what cannot be null Spark makes columns that are required, whatever the table says.
+        values = ", ".join(
+            f"IF(id < 0, NULL, {value})"
+            for value in (
+                "id",
+                "timestamp_micros(id * 1000003)",
+                "nullif(id, 7) * 1.1",
+                "id * 7919 % 999983",
+                "'word ' || id % 9",
+                "array(id * 31, nullif(id * 37, -1))",
+            )
+        )
+        for first in (0, 45_000, 75_000):
+            lake.append(table, f"SELECT {values} FROM range({first}, {first + 30_000 + first % 2000})")
+        before = content(lake.sql(f"SELECT id, at, price, amount, word, l FROM {table} WHERE id % 997 < 3"))
+        bounds = lake.metadata(table, "files")
+        record = lake.run(table, ALL)
+        assert record.state is RunState.SUCCEEDED, record.message
+        assert all(proof.holds for proof in record.proofs)
+        (path,) = outputs(lake, table)
+        assert (record.details or {})["copied_bytes"] > path.stat().st_size / 2
+        plain = lake.spark.read.parquet(str(path))
+        assert content(plain.where("id % 997 < 3")) == before
+        for where in (
+            "id BETWEEN 50010 AND 50020",
+            "amount = 7919",
+            "price > 115000",
+            "at < timestamp_micros(9000000)",
+        ):
+            # The sum is not told by any index, so that all pages are read for it.
+            expected = content(plain.where(f"id + hash(word) * 0 IS NOT NULL AND ({where} OR rand() < -1)"))
+            assert expected
+            assert content(plain.where(where)) == expected, where
+        (file,) = lake.metadata(table, "files")
+        for kind, pick in (("lower_bounds", min), ("upper_bounds", max)):
+            ends = [int.from_bytes(item[kind][1], "little") for item in bounds]
+            assert int.from_bytes(file[kind][1], "little") == pick(ends)
+
     def test_metrics_as_the_properties_ask(self, lake: Lake) -> None:
         columns = ["none", "counts", "short", "all"]
         modes = {"none": "none", "counts": "counts", "short": "truncate(2)", "all": "full"}
