@@ -36,7 +36,7 @@ def main() -> int:
 def _parsed() -> _Arguments:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compaction", description=__doc__)
     parser.add_argument("--scale", choices=[*Scale], default=Scale.FULL, type=Scale)
-    parser.add_argument("--only", default="", metavar="a,c", help="these workloads; (a) to (h) when none is named")
+    parser.add_argument("--only", default="", metavar="a,c", help="these workloads; all but (i) when none is named")
     parser.add_argument("--rounds", type=int, help="at most; 3 at full scale, 1 at the small one")
     parser.add_argument("--out", default=RESULTS, type=Path, help="where the results are written")
     parser.add_argument("--folder", type=Path, help="where the lake is built, which takes a few GB at full scale")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.compaction.files import local_path
 from benchmarks.compaction.fingerprint import Fingerprint, of_table
 from benchmarks.compaction.lake import BenchLake, Written, opened_lake
 from benchmarks.compaction.machine import load_per_core
@@ -167,4 +168,4 @@ def _is_due(engine: str, done: Sequence[Measurement]) -> bool:
 def _remove(measured: Measurement) -> None:
     """Outputs that were looked at, to make room; no table of the benchmark is read again after that."""
     for path in measured.files:
-        Path("/" + path.removeprefix("file:").lstrip("/")).unlink()
+        local_path(path).unlink()

@@ -31,6 +31,11 @@ def write_files(schema: Schema, folder: Path, data: DataSet) -> Iterator[DataFil
         yield from pool.map(write, range(data.files))
 
 
+def local_path(location: str) -> Path:
+    """Of `file:/a`, as Spark spells it, and of `file:///a`."""
+    return Path("/" + location.removeprefix("file:").lstrip("/"))
+
+
 def moved(file: DataFile, location: str) -> DataFile:
     """The same file in another place."""
     names = [field.name for field in DATA_FILE_TYPE[DEFAULT_READ_VERSION].fields]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from benchmarks.compaction.bucket import NAME, Server, served
-from benchmarks.compaction.files import moved, write_files
+from benchmarks.compaction.files import local_path, moved, write_files
 from benchmarks.compaction.session import BUCKET, NAMESPACE, catalogs, sessions, tell_endpoint
 from benchmarks.compaction.tables import Tables
 from benchmarks.compaction.workloads import REQUEST_FILES, WARM_FILES, DataSet, Workload
@@ -48,7 +48,8 @@ class BenchLake:
     def write(self, data: DataSet) -> Written:
         like = data.make(0, 1).schema
         schema = self._catalog.create_table((NAMESPACE, f"schema_{data.name}"), like).schema()
-        return Written(like, tuple(write_files(schema, self.folder / "data" / data.name, data)))
+        files = tuple(write_files(schema, self.folder / "data" / data.name, data))
+        return Written(like, self.local.written_by_spark(data.name, like, files) if data.is_by_spark else files)
 
     def build(self, workload: Workload, data: Written) -> None:
         """The table, a small one to warm an engine up with, and one in the bucket."""
@@ -72,7 +73,7 @@ class BenchLake:
         return f"s3://{NAME}/data/{name}"
 
     def _upload_copy(self, file: DataFile) -> str:
-        path = Path(file.file_path.removeprefix("file://"))
+        path = local_path(file.file_path)
         return self._upload(f"{path.parent.name}/{path.name}", path.read_bytes())
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from benchmarks.compaction.files import local_path
 from benchmarks.compaction.session import NAMESPACE, table_id
 from benchmarks.compaction.workloads import TARGET_FILE_BYTES, Deletes, Workload
 from pyiceberg.catalog import Catalog
@@ -24,6 +25,8 @@ PROPERTIES = {
     "write.target-file-size-bytes": str(TARGET_FILE_BYTES),
     "write.delete.mode": "merge-on-read",
 }
+ONE_FILE_EACH = "'read.split.target-size' = '1', 'read.split.open-file-cost' = '1'"
+"""What a task of Spark reads, and so what it writes."""
 EQUALITY_COMMITS = 10
 EQUALITY_STEP = 50
 """One id in so many is deleted by its value."""
@@ -49,6 +52,24 @@ class Tables:
         with table.transaction() as transaction, transaction.update_snapshot().fast_append() as snapshot:
             for file in files:
                 snapshot.append_data_file(file)
+
+    def written_by_spark(self, name: str, like: pa.Schema, files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+        """As many files with the same rows; those that were there before are removed."""
+        raw, made = f"raw_{name}", f"made_{name}"
+        self.create(raw, like, files)
+        self.create(made, like, ())
+        source, target = (sql.table_name(self.id(table)) for table in (raw, made))
+        self._query(f"ALTER TABLE {source} SET TBLPROPERTIES ({ONE_FILE_EACH})")
+        self._query(f"INSERT INTO {target} SELECT * FROM {source}")
+        for file in files:
+            local_path(file.file_path).unlink()
+        table = self._catalog.load_table((NAMESPACE, made))
+        snapshot = table.current_snapshot()
+        assert snapshot is not None
+        entries = [
+            entry for manifest in snapshot.manifests(table.io) for entry in manifest.fetch_manifest_entry(table.io)
+        ]
+        return tuple(sorted((entry.data_file for entry in entries), key=lambda file: file.file_path))
 
     def copy(self, name: str, as_name: str) -> TableId:
         """Another table with the same metadata and the same files."""

@@ -37,6 +37,8 @@ class DataSet:
     rows_per_file: int
     rows_per_group: int = 1024 * 1024
     has_page_index: bool = False
+    is_by_spark: bool = False
+    """Whether Spark writes them, as many files with the same rows; else PyArrow does."""
 
     @property
     def make(self) -> Make:
@@ -67,6 +69,7 @@ WORKLOADS = (
     Workload(key="f", title="sorted by two columns", data="events", sort_by=("country", "user_id")),
     Workload(key="g", title="250 columns", data="wide"),
     Workload(key="h", title="nested types", data="nested"),
+    Workload(key="j", title="14 columns, files that Spark wrote", data="by_spark", least_ratio=3.0),
 )
 EXTRAS = (Workload(key="i", title="row groups of 45 MB, copied", data="large"),)
 """Measured when they are asked for by name."""
@@ -94,6 +97,7 @@ DATA_SETS = {
         DataSet(name="tiny", shape="events", files=10_000, rows_per_file=_TINY_ROWS),
         DataSet(name="wide", shape="wide", files=80, rows_per_file=25_000),
         DataSet(name="nested", shape="nested", files=200, rows_per_file=50_000),
+        DataSet(name="by_spark", shape="events", files=100, rows_per_file=200_000, is_by_spark=True),
         _large(files=8),
     ),
     Scale.SMALL: (
@@ -101,6 +105,7 @@ DATA_SETS = {
         DataSet(name="tiny", shape="events", files=300, rows_per_file=_TINY_ROWS),
         DataSet(name="wide", shape="wide", files=8, rows_per_file=10_000),
         DataSet(name="nested", shape="nested", files=8, rows_per_file=25_000),
+        DataSet(name="by_spark", shape="events", files=10, rows_per_file=100_000, is_by_spark=True),
         _large(files=2),
     ),
 }

@@ -99,10 +99,14 @@ def rows(lake: Lake, table: TableId, version: int) -> list[str]:
 
 
 def metrics(lake: Lake, table: TableId) -> dict[str, Any]:
-    """Of all files together: what a reader that prunes by them would know."""
+    """Of all files together: what a reader that prunes by them would know.
+
+    A column has no upper bound at all where one of the files has none: no cut of `ff ff ff …` is greater than it.
+    """
     schema = lake.catalogs.load(table).schema()
     kinds = {number: field.field_type for number, field in schema._lazy_id_to_field.items()}
     found: dict[str, Any] = {name: defaultdict(int) for name in COUNTS}
+    endless: dict[str, set[int]] = {"lower": set(), "upper": set()}
     found |= {"lower": {}, "upper": {}, "records": 0, "partitions": set(), "orders": set(), "specs": set()}
     for file in lake.metadata(table, "files"):
         assert file["content"] == 0, "all deletes were applied"
@@ -117,7 +121,14 @@ def metrics(lake: Lake, table: TableId) -> dict[str, Any]:
             for number, raw in (file[name] or {}).items():
                 value = _comparable(kinds.get(number), bytes(raw))
                 found[side][number] = better(found[side].get(number, value), value)
-    return found
+            endless[side] |= _valued(file) - (file[name] or {}).keys()
+    return found | {side: {**found[side], **dict.fromkeys(endless[side], "endless")} for side in endless}
+
+
+def _valued(file: dict[str, Any]) -> set[int]:
+    """Columns of which the file has values that could be bounds."""
+    counts, nulls, nans = (file[name] or {} for name in COUNTS)
+    return {number for number, count in counts.items() if count > nulls.get(number, 0) + nans.get(number, 0)}
 
 
 COUNTS = ("value_counts", "null_value_counts", "nan_value_counts")
