@@ -101,9 +101,17 @@ class Joiner:
         fields = self._candidates(max(selections, key=lambda selection: selection.rows))
         if not fields:
             return {}
-        files = [StoredFile(selection.piece.source, self._task) for selection in selections]
+        files = self._files(selections)
         found = {number_of(field): self._joined(field, selections, files) for field in fields}
         return {number: joined for number, joined in found.items() if joined is not None}
+
+    def _files(self, selections: Sequence[Selection]) -> list[StoredFile]:
+        """Of each its own; row groups of one file come one after another, and its footer is read once for them."""
+        found: list[StoredFile] = []
+        for selection in selections:
+            source = selection.piece.source
+            found.append(found[-1] if found and found[-1].source is source else StoredFile(source, self._task))
+        return found
 
     def _candidates(self, selection: Selection) -> list[pa.Field]:
         """The columns that lie there without a dictionary, and would not get one in the output either."""

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from icepack.kernel import joining
 from icepack.kernel.splice import (
     CHUNK_META,
     COLUMN_INDEX,
@@ -231,6 +232,23 @@ def test_pages_of_both_kinds_stand_side_by_side(bench: Bench) -> None:
     assert {"id", "key", "tags"} <= joined_columns(written, files)
     assert table is not None
     assert table["tags"].to_pylist() == [tags for seed in range(2) for tags in rows(seed=seed)["tags"]]
+
+
+def test_row_groups_of_one_file_are_joined_too_and_its_footer_is_read_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+    made = joining.StoredFile
+    monkeypatch.setattr(joining, "StoredFile", lambda source, task: read.append(source) or made(source, task))
+    files = [bench.write(SCHEMA, rows(3 * ROWS, seed), row_group_size=ROWS, **WRITTEN) for seed in range(2)]
+    written, table = bench.run(SCHEMA, files, writing=WANTED)
+    assert written.copied_bytes > 0
+    assert len(read) == 1 + len(files), "one to see which columns may be joined, then each"
+    assert table is not None
+    assert table["id"].to_pylist() == list(range(6 * ROWS))
+    assert table["key"].to_pylist() == [key for seed in range(2) for key in rows(3 * ROWS, seed)["key"]]
+    (output,) = written.files
+    assert pq.ParquetFile(pa.BufferReader(content_of(output))).metadata.num_row_groups == 1
 
 
 @pytest.mark.parametrize(("sequence_number", "dropped"), [(1, 0), (2, 1)])
