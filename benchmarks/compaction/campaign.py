@@ -20,6 +20,9 @@ ENGINES = ("spark", "icepack", "kernel")
 """In this order: the bare kernel takes its tasks from icepack."""
 ENOUGH_SECONDS = 10.0
 """Of Spark on one workload: what is short is noisy, and is measured again until there is as much of it."""
+REST_SECONDS = 5.0
+"""Before each process that is measured. A virtual machine may give free memory back to its host, and whoever takes it
+next pays for that: a process that is started at once after another takes what that one has left, and seems faster."""
 
 console = Console(stderr=True, highlight=False)
 
@@ -110,6 +113,7 @@ class Campaign:
             for number in range(self._rounds):
                 for engine, done in rounds.items():
                     if self._has_work(engine, workload) and _is_due(engine, done):
+                        time.sleep(REST_SECONDS)
                         with child(engine, self._folder) as started:
                             done.append(self._measured(started, lake, workload, number))
             for done in rounds.values():
