@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -41,3 +42,20 @@ class Crew:
         shares = [items[start : start + size] for start in range(0, len(items), size)]
         done = self._pool.map(lambda share: [work(item) for item in share], shares)
         return [result for share in done for result in share]
+
+    def ahead(self, work: Callable[[T], R], items: Iterable[T], weights: Sequence[float], limit: float) -> Iterator[R]:
+        """Like `each`, but with no more at hand than `limit`, done or not; one that is heavier is alone.
+
+        An item is asked for when there is room for it, and not before.
+        """
+        if self._pool is None:
+            yield from map(work, items)
+            return
+        at_hand: deque[tuple[float, Future[R]]] = deque()
+        source = iter(items)
+        for weight in weights:
+            while at_hand and sum(other for other, _ in at_hand) + weight > limit:
+                yield at_hand.popleft()[1].result()
+            at_hand.append((weight, self._pool.submit(work, next(source))))
+        while at_hand:
+            yield at_hand.popleft()[1].result()

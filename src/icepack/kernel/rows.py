@@ -76,8 +76,14 @@ class Rows:
         self.dropped += sum(selection.piece.rows - selection.rows for selection in found)
         return [selection for selection in found if selection.rows]
 
-    def columns(self, selections: Sequence[Selection], wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
-        parts = self._crew.all(lambda selection: selection.read(wanted), selections)
+    def columns(
+        self, selections: Sequence[Selection], wanted: Sequence[pa.Field], *, alone: bool = False
+    ) -> list[pa.ChunkedArray]:
+        """Read by all threads, or `alone` by the one that asks."""
+        if alone:
+            parts = [selection.read(wanted) for selection in selections]
+        else:
+            parts = self._crew.all(lambda selection: selection.read(wanted), selections)
         columns = [together([part[position] for part in parts], field.type) for position, field in enumerate(wanted)]
         if all(selection.is_whole for selection in selections):
             return columns
