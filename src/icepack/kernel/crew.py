@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar
@@ -43,19 +43,15 @@ class Crew:
         done = self._pool.map(lambda share: [work(item) for item in share], shares)
         return [result for share in done for result in share]
 
-    def ahead(self, work: Callable[[T], R], items: Iterable[T], weights: Sequence[float], limit: float) -> Iterator[R]:
-        """Like `each`, but with no more at hand than `limit`, done or not; one that is heavier is alone.
-
-        An item is asked for when there is room for it, and not before.
-        """
+    def ahead(self, work: Callable[[T], R], items: Sequence[T], weights: Sequence[float], limit: float) -> Iterator[R]:
+        """Like `each`, with no more than `limit` handed out and not yet taken back; what is heavier is out alone."""
         if self._pool is None:
             yield from map(work, items)
             return
-        at_hand: deque[tuple[float, Future[R]]] = deque()
-        source = iter(items)
-        for weight in weights:
-            while at_hand and sum(other for other, _ in at_hand) + weight > limit:
-                yield at_hand.popleft()[1].result()
-            at_hand.append((weight, self._pool.submit(work, next(source))))
-        while at_hand:
-            yield at_hand.popleft()[1].result()
+        out: deque[tuple[float, Future[R]]] = deque()
+        for item, weight in zip(items, weights, strict=True):
+            while out and sum(other for other, _ in out) + weight > limit:
+                yield out.popleft()[1].result()
+            out.append((weight, self._pool.submit(work, item)))
+        while out:
+            yield out.popleft()[1].result()

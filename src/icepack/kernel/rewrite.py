@@ -41,8 +41,9 @@ MakeColumn = Callable[[pa.Field], Made]
 
 BLOCK_SHARE = 0.3
 """Of a task's memory that the columns in work may take as Arrow; reading and encoding need the rest."""
-LEAST_BLOCKS = 3
-"""That fit into it together."""
+LEAST_BLOCKS = 5
+"""That fit into it together, so that threads seldom wait for one another. Measured on 20 million rows with two threads:
+490 MB and 5.4 s instead of 850 MB and 5.8 s when both read a block and then both encode it."""
 MOVED_SHARE = 0.1
 """The same for rows that are moved into buckets, with all their columns, of which there are three copies at a time.
 Measured on 20 million rows: 460 MB and 8.0 s of CPU instead of 1,050 MB and 10.5 s with a share of 0.3."""

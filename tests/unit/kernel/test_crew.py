@@ -25,6 +25,8 @@ def test_everything_is_done_once_and_in_order(threads: int, count: int) -> None:
         assert sorted(done) == list(range(count))
         pairs = crew.each(lambda one, other: (one, other), range(count), range(count))
         assert list(pairs) == [(item, item) for item in range(count)]
+        ahead = crew.ahead(work, range(count), [1.0] * count, 4.0)
+        assert list(ahead) == [item * item for item in range(count)]
 
 
 def test_several_work_at_the_same_time() -> None:
@@ -33,17 +35,38 @@ def test_several_work_at_the_same_time() -> None:
         assert len(crew.all(lambda _: meeting.wait(), range(3))) == 3
 
 
+def test_no_more_is_handed_out_than_fits() -> None:
+    weights = [1.0, 2.0, 9.0, 1.0, 3.0, 1.0, 1.0]
+    begun: list[int] = []
+    with Crew(3) as crew:
+        taken_back = crew.ahead(lambda item: begun.append(item) or item, range(7), weights, 4.0)
+        assert next(taken_back) == 0
+        assert set(begun) <= {0, 1}
+        assert [next(taken_back), next(taken_back)] == [1, 2]
+        assert sorted(begun) == [0, 1, 2]
+        assert list(taken_back) == [3, 4, 5, 6]
+
+
+def test_what_fits_together_is_done_together() -> None:
+    meeting = threading.Barrier(2, timeout=60)
+    with Crew(2) as crew:
+        assert len(list(crew.ahead(lambda _: meeting.wait(), range(4), [2.0] * 4, 4.0))) == 4
+
+
 def test_one_alone_works_where_it_is_asked() -> None:
     here = threading.current_thread()
     with Crew(1) as crew:
         assert crew.all(lambda _: threading.current_thread(), range(3)) == [here] * 3
         assert list(crew.each(lambda _: threading.current_thread(), range(3))) == [here] * 3
+        assert list(crew.ahead(lambda _: threading.current_thread(), range(3), [9.0] * 3, 1.0)) == [here] * 3
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_an_error_comes_out(threads: int) -> None:
     with Crew(threads) as crew, pytest.raises(ZeroDivisionError):
         crew.all(lambda item: 1 // (item - 7), range(20))
+    with Crew(threads) as crew, pytest.raises(ZeroDivisionError):
+        list(crew.ahead(lambda item: 1 // (item - 7), range(20), [1.0] * 20, 3.0))
 
 
 def test_threads_share_a_file_of_many_row_groups(bench: Bench) -> None:

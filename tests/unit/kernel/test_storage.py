@@ -14,7 +14,7 @@ from pyarrow import fs
 
 from icepack.kernel.executor import Assignment, work
 from icepack.kernel.schema import Uncovered, arrow_schema
-from icepack.kernel.storage import WHOLE_FILE_BYTES, Storage, s3_arguments
+from icepack.kernel.storage import FETCHED_BYTES, LOADED_BYTES, Storage, s3_arguments
 from icepack.kernel.task import ATTEMPT, DeleteFile, Input, Task
 
 from .kernels import column, schema_of
@@ -120,11 +120,22 @@ def test_a_file_too_large_for_one_request(bucket: tuple[fs.FileSystem, dict[str,
     noise = np.random.default_rng(0).integers(0, 2**62, 1_600_000)
     table = pa.table({"id": noise, "v": pa.nulls(len(noise), pa.string())}, schema=arrow_schema(SCHEMA))
     item = put(system, "large.parquet", table)
-    assert item.bytes > WHOLE_FILE_BYTES
+    assert item.bytes > FETCHED_BYTES
     task = Task(outputs=("s3://lake/large-out.parquet",), schema=SCHEMA, inputs=(item,))
     answer = work(Assignment(0, task), properties, 0)
     assert answer.written is not None
     assert pq.read_table("lake/large-out.parquet", filesystem=system)["id"].to_numpy().sum() == noise.sum()
+
+
+def test_on_a_disk_only_small_files_are_loaded(tmp_path: Path) -> None:
+    small, large = tmp_path / "small", tmp_path / "large"
+    small.write_bytes(bytes(LOADED_BYTES))
+    large.write_bytes(bytes(LOADED_BYTES + 1))
+    storage = Storage({})
+    assert isinstance(storage.open(str(small), LOADED_BYTES), pa.BufferReader)
+    with storage.open(f"file://{large}", LOADED_BYTES + 1) as file:
+        assert not isinstance(file, pa.BufferReader)
+        assert file.read_at(8, LOADED_BYTES - 7) == bytes(8)
 
 
 def test_on_s3_too_a_failed_task_leaves_nothing(bucket: tuple[fs.FileSystem, dict[str, str]]) -> None:
