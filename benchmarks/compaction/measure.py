@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.compaction.fingerprint import Fingerprint, of_files, of_table
 from benchmarks.compaction.lake import BenchLake
+from benchmarks.compaction.machine import touch_memory
 from benchmarks.compaction.tree import watched
 from benchmarks.compaction.workloads import Workload
 
@@ -85,11 +86,12 @@ def child(engine: str, folder: Path) -> Iterator[Child]:
         started.close()
 
 
-def measure(child: Child, lake: BenchLake, workload: Workload, number: int) -> Measurement:
+def measure(child: Child, lake: BenchLake, workload: Workload, number: int, *, touched_bytes: int = 0) -> Measurement:
     """On fresh copies of the metadata: a small table to warm up, the one that counts, and the one in the bucket."""
     ending = f"__{child.engine}_{number}"
     child.compact(workload, lake.local.copy(f"warm_{workload.key}", f"warm_{workload.key}{ending}"))
     table = lake.local.copy(workload.key, workload.key + ending)
+    touch_memory(touched_bytes)
     with watched(child.pid) as usage:
         said = child.compact(workload, table)
     requests = count_requests(child, lake, workload, ending)

@@ -234,11 +234,14 @@ class _Rewrite:
 
     def _blocks(self, rows: int, unread: Container[int] = ()) -> Iterator[Block]:
         """Neighbouring columns, so many that every thread can have some in work; those that are not read take none."""
-        budget = self._budget / max(self._task.threads + 1, LEAST_BLOCKS)
+        read = (field for field in self._schema if number_of(field) not in unread)
+        sizes = {number_of(field): self._encodings.bytes_per_row(field) * rows for field in read}
+        fit = self._budget / max(self._task.threads + 1, LEAST_BLOCKS)
+        budget = min(fit, sum(sizes.values()) / self._task.threads)
         fields: list[pa.Field] = []
         filled = 0.0
         for field in self._schema:
-            size = 0.0 if number_of(field) in unread else self._encodings.bytes_per_row(field) * rows
+            size = sizes.get(number_of(field), 0.0)
             if fields and filled + size > budget:
                 yield Block(fields, filled)
                 fields, filled = [], 0.0
