@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,7 @@ class Layout:
         self._is_by_name = not has_ids(schema)
         self._positions = dict(by_id(self._fields))
         self._first_leaf = list(accumulate((leaves(field.type) for field in self._fields), initial=0))
-        self._last: Route | None = None
+        self._last: dict[int, Route] = {}
         kinds = (kind for field in schema for kind in leaf_types(field.type))
         own_nulls = (is_own for field in schema for is_own in has_own_nulls(field))
         self.unsafe = [
@@ -63,11 +63,10 @@ class Layout:
         """Parquet columns, by number, that must not be read as dictionaries."""
 
     def route(self, wanted: Sequence[pa.Field]) -> Route:
-        """Remembers the last one: the same columns are asked of file after file."""
-        last = self._last
+        """Remembers the last one of each thread: it asks the same columns of file after file."""
+        last = self._last.get(get_ident())
         if last is None or last.wanted is not wanted:
-            # Returned from here and not from `self`: another thread may have put other columns there by now.
-            self._last = last = self._route(wanted)
+            self._last[get_ident()] = last = self._route(wanted)
         return last
 
     def _route(self, wanted: Sequence[pa.Field]) -> Route:
