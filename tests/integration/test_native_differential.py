@@ -18,13 +18,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from pyiceberg.conversions import from_bytes
-from pyiceberg.types import DoubleType, FloatType, PrimitiveType
+from pyiceberg.types import DoubleType, FloatType, LongType, PrimitiveType
 
 from icepack.domain.actions import Compact, Layout, RewriteEngine
 from icepack.domain.run import RunState
 from icepack.domain.table import TableId
 from icepack.engine.native.coverage import TableFacts
 from icepack.kernel.project import LOST_FIELDS
+from icepack.kernel.schema import LINEAGE_IDS
 
 from .lakes import Lake, content, equality_delete
 from .random_tables import FIXED_BYTES, Step, Story, stories, table_of
@@ -105,6 +106,7 @@ def metrics(lake: Lake, table: TableId) -> dict[str, Any]:
     """
     schema = lake.catalogs.load(table).schema()
     kinds = {number: field.field_type for number, field in schema._lazy_id_to_field.items()}
+    kinds |= dict.fromkeys(LINEAGE_IDS, LongType())
     found: dict[str, Any] = {name: defaultdict(int) for name in COUNTS}
     endless: dict[str, set[int]] = {"lower": set(), "upper": set()}
     found |= {"lower": {}, "upper": {}, "records": 0, "partitions": set(), "orders": set(), "specs": set()}
