@@ -205,18 +205,16 @@ class _Rewrite:
                 splicer.add(column)
                 self._copied_bytes += column.copied_bytes
 
-    def _sorted(self, bucket: Bucket, field: pa.Field) -> tuple[pa.ChunkedArray, Chunks]:
+    def _sorted(self, bucket: Bucket, field: pa.Field) -> Made:
         column = bucket.column(field)
         return column, self._encode(field, column)
 
-    def _copied(
-        self, original: Original, selections: Sequence[Selection], field: pa.Field
-    ) -> tuple[pa.ChunkedArray, Chunks]:
+    def _copied(self, original: Original, selections: Sequence[Selection], field: pa.Field) -> Made:
         """As it lies in the input, but for what the table has otherwise. No values where nobody needs them."""
         copied = original.columns.get(number_of(field))
         if copied is not None and not needs_values(field):
             return no_values(field), copied
-        (column,) = self._rows.columns(selections, [field])
+        (column,) = self._rows.columns(selections, [field], alone=True)
         return column, self._taken_over(field, column, copied)
 
     def _taken_over(self, field: pa.Field, column: pa.ChunkedArray, ready: Chunks | None) -> Chunks:
