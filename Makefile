@@ -62,9 +62,9 @@ bench: $(STAMP) ## measure planning, inspection, the queue, the API, the page an
 bench-compaction: $(STAMP) ## measure compaction against Spark's procedure (SCALE=small: five minutes)
 	@$(BIN)/python -m benchmarks.compaction --scale $(SCALE)
 
-soak: $(STAMP) ## what takes longer than a test may: fifty kills, random tables, racing writers (SOAK_SECONDS=…)
+soak: $(STAMP) ## what takes longer than a test may: fifty kills, random tables, other writers' files, racing writers (SOAK_SECONDS=…)
 	@ICEPACK_SOAK=1 ICEPACK_SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -o faulthandler_timeout=0 tests/acceptance/test_kill.py \
-	  tests/integration/test_native_differential.py tests/integration/test_native_races.py
+	  tests/integration/test_native_differential.py tests/integration/test_native_corpus.py tests/integration/test_native_races.py
 
 clean: ## remove what the targets made, except downloaded jars
 	rm -rf $(VENV) $(LAKE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

@@ -16,7 +16,7 @@ from benchmarks.compaction.measure import Child, Measurement, child, fingerprint
 from benchmarks.compaction.workloads import DATA_SETS, Scale, Workload
 from rich.console import Console
 
-ENGINES = ("spark", "icepack", "kernel")
+ENGINES = ("spark", "icepack", "icepack-count", "icepack-full", "kernel")
 """In this order: the bare kernel takes its tasks from icepack."""
 ENOUGH_SECONDS = 10.0
 """Of Spark on one workload: what is short is noisy, and is measured again until there is as much of it."""
@@ -128,6 +128,8 @@ class Campaign:
 
     def _has_work(self, engine: str, workload: Workload) -> bool:
         """What icepack has left to Spark is no task for the bare kernel."""
+        if engine in ("icepack-count", "icepack-full"):
+            return workload.compares_proofs
         return engine != "kernel" or workload.key not in self._left_to_spark
 
     def _measured(self, started: Child, lake: BenchLake, workload: Workload, number: int) -> Measurement:

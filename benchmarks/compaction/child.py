@@ -9,6 +9,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ from benchmarks.compaction.engines import BareKernel, Engine, IcepackNative, Spa
 from benchmarks.compaction.workloads import chosen
 
 from icepack.domain.table import TableId
+from icepack.domain.verification import ProofLevel
 
 ENGINES: dict[str, Callable[[Path], Engine]] = {
     "spark": SparkProcedure,
     "icepack": IcepackNative,
+    "icepack-count": partial(IcepackNative, proof=ProofLevel.COUNT),
+    "icepack-full": partial(IcepackNative, proof=ProofLevel.FULL),
     "kernel": BareKernel,
 }
 

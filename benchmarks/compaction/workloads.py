@@ -54,6 +54,8 @@ class Workload:
     sort_by: tuple[str, ...] = ()
     least_ratio: float = 2.5
     """How many times less CPU than Spark it must take."""
+    compares_proofs: bool = False
+    """Whether the levels of proof are measured beside one another."""
 
     @property
     def format_version(self) -> int:
@@ -61,7 +63,7 @@ class Workload:
 
 
 WORKLOADS = (
-    Workload(key="a", title="14 columns, bin-packed", data="events", least_ratio=3.0),
+    Workload(key="a", title="14 columns, bin-packed", data="events", least_ratio=3.0, compares_proofs=True),
     Workload(key="b", title="files of 100 KB", data="tiny"),
     Workload(key="c", title="20 % of rows position-deleted", data="events", deletes=Deletes.POSITION),
     Workload(key="d", title="equality deletes, 2 % of rows", data="events", deletes=Deletes.EQUALITY),

@@ -20,6 +20,7 @@ _SAMPLES: dict[str, Any] = {
     "strategy": "small_files",
     "layout": "sort",
     "engine": "spark",
+    "proof": "full",
     "columns": "a",
     "older_than": "7d",
     "options": ("key=value",),

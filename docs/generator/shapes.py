@@ -24,9 +24,10 @@ from icepack.domain.recommendation import Recommendation
 from icepack.domain.run import RunRecord, Totals
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
+from icepack.domain.verification import NativeDisabled
 
 ROOTS = (TableId, TableStatus, HealthReport, Totals, Policy, Recommendation, CompactionPlan, ExpiryPreview)
-ROOTS_OF_RUNS = (RunRecord, Job, JobEvent, TableLock, Pruned, Check)
+ROOTS_OF_RUNS = (RunRecord, Job, JobEvent, TableLock, NativeDisabled, Pruned, Check)
 
 
 @cache

@@ -177,7 +177,7 @@ class Client:
             yield _news(answer.iter_lines())
 
     def tables(self, **filters: Any) -> TablePage:
-        """By search, catalog, namespace, issue, severity, action, min_score and max_score; sort, limit, cursor."""
+        """By search, catalog, namespace, issue, severity, action, native_disabled and scores; sort, limit, cursor."""
         return self._ask(TablePage, "GET", "/tables", params=filters)
 
     def table(self, table: str) -> TableView:

@@ -6,10 +6,13 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
+from shlex import quote
 
 from icepack.engine.spark_conf import jar_purposes
-from icepack.errors import IcepackError
+from icepack.errors import EnvironmentFault, IcepackError, TableUnreadable
 from icepack.wiring import App
+
+TRIED_TABLES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +27,7 @@ def quick_checks(app: App) -> Iterator[Check]:
     """Those that reach out to nothing but the state database."""
     yield _check("python", _python)
     yield _check("state", lambda: _state(app))
+    yield _check("native rewrite", lambda: _native(app))
 
 
 def checks(app: App, *, start_spark: bool = True) -> Iterator[Check]:
@@ -34,9 +38,14 @@ def checks(app: App, *, start_spark: bool = True) -> Iterator[Check]:
     if start_spark:
         yield _check("spark", lambda: _spark(app))
     yield _check("state", lambda: _state(app))
+    yield _check("native rewrite", lambda: _native(app))
     if not app.loaded.lake_exists:
         yield _check("lake", app.loaded.need_lake)
         return
+    yield from catalog_checks(app)
+
+
+def catalog_checks(app: App) -> Iterator[Check]:
     for name in app.catalogs.names:
         yield _check(f"catalog {name}", lambda name=name: _catalog(app, name))  # type: ignore[misc]
         yield _check(f"storage {name}", lambda name=name: _storage(app, name))  # type: ignore[misc]
@@ -69,14 +78,38 @@ def _state(app: App) -> str:
     return f"last run {newest[0].started_at:%Y-%m-%d %H:%M} UTC" if newest else "no run yet"
 
 
+def _native(app: App) -> str:
+    """Off by hand is a choice; off after a mismatch needs somebody to look."""
+    off = app.verification.all_native_disabled()
+    if not off:
+        return "on for every table"
+    found = f"off for {', '.join(str(entry.table) for entry in off)}"
+    mismatched = next((entry for entry in off if entry.mismatch is not None), None)
+    if mismatched is None:
+        return found
+    name = quote(str(mismatched.table))
+    raise EnvironmentFault(
+        f"{found}; values differed on {sum(entry.mismatch is not None for entry in off)}",
+        f"`icepack native list` says why. Repeat the check with `icepack verify {name} --repeat`; once the cause is "
+        f"repaired, `icepack native enable {name}`.",
+    )
+
+
 def _catalog(app: App, name: str) -> str:
     return f"reached, {len(app.discovery.tables(name)):,} tables"
 
 
 def _storage(app: App, name: str) -> str:
-    """Reads one table's metadata, which lies where its data lies."""
+    """Reads one table's metadata, which lies where its data lies; a damaged table says nothing of the storage."""
     tables = app.discovery.tables(name)
     if not tables:
         return "no table to read yet"
-    status = app.inspector.inspect(tables[0])
-    return f"read the metadata of {tables[0]} at {status.location}"
+    damaged: list[str] = []
+    for table in tables[:TRIED_TABLES]:
+        try:
+            status = app.inspector.inspect(table)
+        except TableUnreadable as exc:
+            damaged.append(exc.message)
+        else:
+            return " ".join((f"read the metadata of {table} at {status.location}.", *damaged))
+    raise TableUnreadable(damaged[0], "None of the first tables could be read.")

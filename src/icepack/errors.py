@@ -16,6 +16,7 @@ IcepackError
 │   └── KeyExists            a valid API key has the name already (domain.access_ports)
 ├── EnvironmentFault         Java, jars, Spark or a server is missing
 ├── CatalogFault             a catalog or its storage did not answer
+├── TableUnreadable          a table's metadata is missing, damaged or not supported
 ├── Refused                  a guard rail said no; nothing was touched
 │   ├── TableLocked          another holds the table (domain.queue_ports)
 │   ├── RefreshUnderWay      another refreshes the table cache (domain.queue_ports)
@@ -93,6 +94,10 @@ class EnvironmentFault(IcepackError):
 
 
 class CatalogFault(IcepackError):
+    pass
+
+
+class TableUnreadable(IcepackError):
     pass
 
 

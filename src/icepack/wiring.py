@@ -50,6 +50,7 @@ from icepack.service.intake import Intake
 from icepack.service.live import POLICIES, SCHEDULES, LiveRules, Rebuilt
 from icepack.service.locking import LockingRunner, cli_owner
 from icepack.service.maintenance import MaintenanceRunner, RetryPolicy, RunTools, utc_now
+from icepack.service.neighbours import Neighbours
 from icepack.service.orchestrator import Orchestrator
 from icepack.service.overview import Figures
 from icepack.service.patience import PatientHistory
@@ -59,6 +60,8 @@ from icepack.service.schedule_log import ScheduleLog
 from icepack.service.scheduler import Scheduler
 from icepack.service.service import CompactionService, PolicyBook
 from icepack.service.spending import Purse
+from icepack.service.verification import PatientVerificationStore
+from icepack.service.verifier import Verifier
 from icepack.service.work import Worker
 from icepack.telemetry import open_figure_export, open_span_export
 from icepack.tracing import Tracer
@@ -130,6 +133,10 @@ class App:
     def history(self) -> PatientHistory:
         return PatientHistory(self.stores.history)
 
+    @cached_property
+    def verification(self) -> PatientVerificationStore:
+        return PatientVerificationStore(self.stores.verification)
+
     @property
     def jobs(self) -> JobStore:
         return self.stores.jobs
@@ -179,9 +186,15 @@ class App:
             ledger=SnapshotLedger(self.catalogs, self.reader),
             engine=self.engine,
             history=self.history,
-            locations=self.discovery.locations,
+            locations=Neighbours(self.discovery.locations, lambda: self.stores.cache).locations,
             retry=RetryPolicy(max_attempts=retry.max_attempts, base_delay=retry.base_delay),
+            verification=self.verification,
         )
+
+    @cached_property
+    def verifier(self) -> Verifier:
+        tools = self.run_tools
+        return Verifier(engine=tools.engine, ledger=tools.ledger, history=tools.history, verification=self.verification)
 
     @cached_property
     def policies(self) -> PolicyBook:
@@ -311,7 +324,8 @@ class App:
 
     @cached_property
     def fleet_figures(self) -> Figures:
-        return Figures(self.directory, self.stores.board, cost_model(self.loaded.config), utc_now)
+        model = cost_model(self.loaded.config)
+        return Figures(self.directory, self.stores.board, self.verification, model, utc_now)
 
     def exposition(self) -> tuple[bytes, str]:
         """The metrics in Prometheus' text form, and its content type."""
@@ -345,6 +359,8 @@ class App:
             self.sessions.close()
         if "history" in self.__dict__:
             self.history.close()
+        if "verification" in self.__dict__:
+            self.verification.close()
         if "stores" in self.__dict__:
             self.stores.close()
         if self.__dict__.get("span_export") is not None:

@@ -24,12 +24,49 @@ from icepack.domain.recommendation import ExpectedEffect
 from icepack.domain.run import Proof, RealisedEffect, RunRecord, RunState, Totals
 from icepack.domain.status import SizeBucket
 from icepack.domain.table import TableId
+from icepack.domain.verification import (
+    ColumnDifference,
+    FileClass,
+    Mismatch,
+    NativeFailure,
+    ProofLevel,
+    ValueProof,
+)
 
 ORDERS = TableId("lake", ("sales",), "orders")
 ODD = TableId("läke", ("a.b", 'the "best"', "日本"), "naïve; DROP TABLE runs -- 🧊")
 NOON = datetime(2026, 11, 15, 12, 0, 0, 123456, tzinfo=UTC)
 LARGEST_SNAPSHOT_ID = 2**63 - 1
 SIZES = (SizeBucket(below_bytes=2**20, count=1, bytes=9), SizeBucket(below_bytes=None, count=9, bytes=2**41))
+
+FILE_CLASS = FileClass("7f3a", {"created_by": "wrïter 雪", "codecs": ["ZSTD"], "field_ids": False, "spec_id": 2})
+MISMATCH = Mismatch(
+    snapshot_id=LARGEST_SNAPSHOT_ID,
+    partition="día=1",
+    classes=(FILE_CLASS,),
+    files=("s3://b/ü/1.parquet", "s3://b/ü/2.parquet"),
+    rows_before=2**40,
+    rows_after=2**40,
+    differences=(
+        ColumnDifference(column="größe", measure="hash_1", before="-1", after="9223372036854775807"),
+        ColumnDifference(column="größe", measure="upper_bound", before="1", after="2", file="s3://b/ü/3.parquet"),
+        ColumnDifference(column="x y", measure="nulls", before="0", after="1"),
+    ),
+    kernel_version="1.2.3+abc",
+)
+VALUE_PROOF = ValueProof(
+    level=ProofLevel.FULL,
+    groups=11,
+    groups_compared=3,
+    rows_compared=2**40,
+    spark_groups=1,
+    commits_compared=1,
+    reasons={"full": 2, "new_class": 1},
+    new_classes=("7f3a",),
+    failures=(NativeFailure(partition="día=1", error="ArrowInvalid: \0"),),
+    mismatch=MISMATCH,
+    kernel_version="1.2.3+abc",
+)
 
 PARTITION = PartitionSelection(
     PartitionKey(2, "day=2026-11-14/país=España"),
@@ -52,6 +89,7 @@ ACTIONS: tuple[Action, ...] = (
         partition_filter="date >= current_date - 7",
         partitions=(PARTITION,),
         partial_progress=True,
+        proof=ProofLevel.FULL,
         max_cost_dollars=0.25,
         options={"max-concurrent-file-group-rewrites": "2"},
     ),
@@ -107,6 +145,7 @@ def full_run(action: Action) -> RunRecord:
             files_rewritten=400, files_added=10, bytes_rewritten=2**50, added_sizes=SIZES, manifests_after=5
         ),
         proofs=(Proof(method="manifests", rows_before=2**40, rows_after=2**40),),
+        value_proof=VALUE_PROOF,
         commits=(8, LARGEST_SNAPSHOT_ID),
         expected=ExpectedEffect(files_removed=390, bytes_rewritten=2**50),
         estimate=CostEstimate(get_requests=800, put_requests=14, compute_seconds=54.5, dollars=0.0021),

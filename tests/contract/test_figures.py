@@ -18,6 +18,7 @@ from icepack.domain.plan.cost import CostEstimate, CostModel
 from icepack.domain.queue_ports import KeepFor
 from icepack.domain.run import RealisedEffect, RunState
 from icepack.domain.status import SizeBucket
+from icepack.domain.verification import NativeDisabled
 from icepack.domain.wire import to_json
 from icepack.metrics import exposition
 from icepack.store import metering
@@ -25,11 +26,12 @@ from icepack.store.board import SqlBoard
 from icepack.store.history import SqlHistoryStore
 from icepack.store.metering import SqlFigures
 from icepack.store.retention import SqlRetention
+from icepack.store.verification import SqlVerificationStore
 from icepack.store.workers import SqlAttendance
 
 from .observed import cached
 from .queueing import LEASE, Queue, StandingClock
-from .records import ORDERS, run
+from .records import NOON, ODD, ORDERS, VALUE_PROOF, run
 
 MIB = 2**20
 ESTIMATE = CostEstimate(get_requests=1000, put_requests=1000, compute_seconds=40.0, dollars=0.5)
@@ -89,6 +91,26 @@ def test_a_compaction_is_counted_with_all_that_it_did(queue: Queue, figures: Sql
     assert _value(found, "compaction_duration_seconds_sum") == 90
     assert _value(found, "icepack_job_wait_seconds_sum") == 7
     assert _value(found, "last_compaction_timestamp") == queue.clock.read().timestamp()
+
+
+def test_value_checks_are_counted_by_result(queue: Queue, figures: SqlFigures) -> None:
+    proofs = [None, VALUE_PROOF, replace(VALUE_PROOF, mismatch=None, failures=())]
+    for proof in proofs:
+        queue.submit()
+        _end(queue, queue.claim(), value_proof=proof)
+    found = figures.read()
+    assert _value(found, "icepack_value_checks_total", "equal") == 8
+    assert _value(found, "icepack_value_checks_total", "different") == 1
+    assert _value(found, "icepack_native_failures_total") == 1
+
+
+def test_tables_with_the_native_rewrite_off_are_counted(engine: Engine, figures: SqlFigures) -> None:
+    store = SqlVerificationStore(engine)
+    for table in (ORDERS, ODD):
+        store.disable_native(NativeDisabled(table=table, table_uuid="", disabled_at=NOON, reason=""))
+    assert _value(figures.read(), "icepack_native_disabled_tables") == 2
+    store.enable_native(ODD)
+    assert _value(figures.read(), "icepack_native_disabled_tables") == 1
 
 
 def test_estimates_stand_beside_what_they_came_to(queue: Queue, figures: SqlFigures) -> None:

@@ -51,6 +51,9 @@ CALLS: dict[str, Call] = {
     "tables": lambda stores, _: list(stores.cache.tables()),
     "statuses": lambda stores, _: stores.history.statuses(ODD),
     "audit": lambda stores, _: stores.audit.record(AuditEvent(at=DAWN, actor="a", action="b")),
+    "trusted classes": lambda stores, _: stores.verification.trusted_classes(ODD, "uuid", "1"),
+    "native off": lambda stores, _: stores.verification.all_native_disabled(),
+    "enable native": lambda stores, _: stores.verification.enable_native(ODD),
     "prune": lambda stores, _: stores.retention.prune(KeepFor()),
 }
 

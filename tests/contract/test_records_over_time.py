@@ -24,7 +24,7 @@ from .queueing import DAWN, DONE, LEASE, Queue, StandingClock, request
 from .records import NOON, ODD, ORDERS, run, totals
 
 DAY = timedelta(days=1)
-FOREVER = KeepFor(runs=None, jobs=None, statuses=None, assessments=None, audit=None)
+FOREVER = KeepFor(runs=None, jobs=None, statuses=None, assessments=None, audit=None, classes=None)
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -234,3 +235,52 @@ def equality_delete(
         builder.withPartitionPath(partition)
     java_table.newRowDelta().addDeletes(builder.build()).commit()
     return path.as_uri()
+
+
+class Occupied:
+    """All of Spark's task slots are taken until `release`: a job that was begun meanwhile cannot finish."""
+
+    def __init__(self, lake: Lake, folder: Path, slots: int = 2) -> None:
+        self._lake = lake
+        self._folder = folder
+        self._slots = slots
+        self._thread = threading.Thread(target=self._hold, daemon=True)
+
+    def __enter__(self) -> Occupied:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._thread.start()
+        wait_until(lambda: len(list(self._folder.glob("taken-*"))) == self._slots)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    @property
+    def others(self) -> list[int]:
+        """Spark jobs that wait for a slot."""
+        return sorted(self._lake.spark.sparkContext.statusTracker().getActiveJobsIds())[1:]
+
+    @property
+    def is_held(self) -> bool:
+        return self._thread.is_alive()
+
+    def release(self) -> None:
+        (self._folder / "release").touch()
+        self._thread.join()
+
+    def _hold(self) -> None:
+        folder = str(self._folder)
+
+        def hold(slot: int) -> None:
+            Path(folder, f"taken-{slot}").touch()
+            while not Path(folder, "release").exists():
+                time.sleep(0.05)
+
+        self._lake.spark.sparkContext.parallelize(range(self._slots), self._slots).foreach(hold)
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.02)

@@ -14,6 +14,10 @@ from uuid import UUID
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from icepack.domain.actions import Layout
+
+from .lakes import Lake
+
 EPOCH = datetime(1970, 1, 1)
 WORDS = ("", "a", "ab", "b" * 20, "zürich", "😀" * 9, "\uffff" * 17, "naïve", "null", "\0", "z" * 40, "A")
 
@@ -82,13 +86,28 @@ ARROW = {
     "decimal(9,2)": pa.decimal128(9, 2),
     "decimal(18,4)": pa.decimal128(18, 4),
     "decimal(38,10)": pa.decimal128(38, 10),
+    "decimal(5,2)": pa.decimal128(5, 2),
+    "decimal(10,3)": pa.decimal128(10, 3),
+    "decimal(20,5)": pa.decimal128(20, 5),
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "uint8": pa.uint8(),
+    "uint16": pa.uint16(),
+    "uint32": pa.uint32(),
+    "time": pa.time64("us"),
+    "timestamp_ns": pa.timestamp("ns"),
+    "timestamptz_ns": pa.timestamp("ns", "UTC"),
     "uuid": pa.string(),
     "fixed": pa.binary(),
 }
 """As Spark takes them: it has no uuids and no bytes of a fixed length, and hands them on as text and bytes."""
-SQL = {"long": "BIGINT"}
+SQL = {"long": "BIGINT", "int8": "INT", "int16": "INT", "uint8": "INT", "uint16": "INT", "uint32": "BIGINT"}
 JAVA_ONLY = ("uuid", "fixed")
 """What SQL cannot say: such columns are added through Iceberg's Java API."""
+UNREADABLE = ("time", "timestamp_ns", "timestamptz_ns")
+"""What Spark cannot even read: not a column of a table that has one."""
+STORED_ONLY = ("int8", "int16", "uint8", "uint16", "uint32")
+"""What a Parquet file can have and a table cannot."""
 FIXED_BYTES = 5
 PROMOTIONS = {"int": "long", "float": "double", "decimal(7,2)": "decimal(9,2)"}
 
@@ -128,11 +147,22 @@ VALUES: dict[str, Any] = {
     "decimal(9,2)": _decimal(9, 2),
     "decimal(18,4)": _decimal(18, 4),
     "decimal(38,10)": _decimal(38, 10),
+    "decimal(5,2)": _decimal(5, 2),
+    "decimal(10,3)": _decimal(10, 3),
+    "decimal(20,5)": _decimal(20, 5),
+    "int8": lambda random: random.randint(-128, 127),
+    "int16": lambda random: random.choice((-(2**15), 2**15 - 1, random.randint(-100, 100))),
+    "uint8": lambda random: random.choice((0, 127, 128, 255)),
+    "uint16": lambda random: random.choice((0, 2**15, 2**16 - 1, random.randint(0, 100))),
+    "uint32": lambda random: random.choice((0, 2**31 - 1, 2**31, 2**32 - 1, random.randint(0, 100))),
+    "time": lambda random: random.choice((0, 86_399_999_999, random.randrange(86_400_000_000))),
+    "timestamp_ns": lambda random: random.randint(-(10**18), 4 * 10**18),
+    "timestamptz_ns": lambda random: random.randint(-(10**18), 4 * 10**18),
     "uuid": lambda random: str(UUID(bytes=random.randbytes(16))),
     "fixed": lambda random: random.randbytes(FIXED_BYTES),
 }
 
-primitives = st.sampled_from(sorted(ARROW.keys() - {*JAVA_ONLY})).map(Kind)
+primitives = st.sampled_from(sorted(ARROW.keys() - {*JAVA_ONLY, *UNREADABLE, *STORED_ONLY})).map(Kind)
 keys = st.sampled_from(["string", "int", "long", "date"]).map(Kind)
 
 
@@ -167,6 +197,10 @@ class Step:
     seed: int = 0
     rows: int = 0
     first: int = 0
+    parent: str = ""
+    """Of a column with a default: the struct that it is added to; none at the top."""
+    stored: str | None = None
+    """Of an import in Hive's layout: what the files themselves have in the partition column, if they have it."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +213,10 @@ class Story:
     properties: dict[str, str] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     target_bytes: int = 128 * 2**20
+    layout: Layout = Layout.BINPACK
     sort_by: tuple[str, ...] = ()
+    ordered_by: str = ""
+    """The table's own order, as SQL has it."""
 
 
 def table_of(step: Step) -> pa.Table:
@@ -206,8 +243,8 @@ def _ids(step: Step) -> range:
 def stories(draw: st.DrawFn) -> Story:
     version = draw(st.sampled_from([2, 2, 3]))
     made = tuple(Column(f"c{at}", kind) for at, kind in enumerate(draw(st.lists(kinds, min_size=3, max_size=8))))
-    partitioned_by = draw(st.sampled_from(["", "", "p", "bucket(2, id)", "truncate(20, id)"]))
-    teller = _Teller(draw, made, version, is_partitioned=bool(partitioned_by))
+    partitioned_by = draw(st.sampled_from(["", "", "p", "p", "bucket(2, id)", "truncate(20, id)"]))
+    teller = _Teller(draw, made, version, partitioned_by)
     properties = {
         "write.delete.granularity": draw(st.sampled_from(["file", "partition"])),
         "write.metadata.metrics.default": draw(
@@ -219,19 +256,34 @@ def stories(draw: st.DrawFn) -> Story:
         properties["write.parquet.row-group-size-bytes"] = "4096"
     target = draw(st.sampled_from([128 * 2**20, 4000]))
     steps = teller.steps()
-    sort_by = draw(st.sampled_from([(), (), ("id",), ("p", "id")]))
-    return Story(version, made, partitioned_by, properties, steps, target, sort_by)
+    layout, sort_by, ordered_by = draw(st.sampled_from(ORDERS))
+    return Story(version, made, partitioned_by, properties, steps, target, layout, sort_by, ordered_by)
+
+
+ORDERS = (
+    (Layout.BINPACK, (), ""),
+    (Layout.BINPACK, (), ""),
+    (Layout.BINPACK, (), ""),
+    (Layout.SORT, ("id",), ""),
+    (Layout.SORT, ("p desc nulls first", "id asc nulls last"), ""),
+    (Layout.SORT, (), "p ASC NULLS LAST, id DESC NULLS FIRST"),
+    (Layout.SORT, (), "bucket(4, id) DESC, truncate(3, p), id"),
+    (Layout.ZORDER, ("id", "p"), ""),
+    (Layout.HILBERT, ("p", "id"), ""),
+)
+"""Layout, columns, and the table's own order."""
 
 
 class _Teller:
     """Keeps the columns as they change from step to step."""
 
-    def __init__(self, draw: st.DrawFn, columns: tuple[Column, ...], version: int, *, is_partitioned: bool) -> None:
+    def __init__(self, draw: st.DrawFn, columns: tuple[Column, ...], version: int, partitioned_by: str) -> None:
         self._draw = draw
+        self._version = version
         self._columns = list(columns)
         self._number = 100
         self._rows = 0
-        self._is_partitioned = is_partitioned
+        self._partitioned_by = partitioned_by
 
     def steps(self) -> tuple[Step, ...]:
         found = [self._append(), self._append()]
@@ -239,8 +291,10 @@ class _Teller:
         if self._draw(st.sampled_from([False, False, True])):
             # Nothing is lost of any file: what lies in it may be taken over as it is.
             others = [self._append]
-        elif not self._is_partitioned:
+        elif not self._partitioned_by:
             others += [self._equality, self._equality, self._foreign]
+        elif self._partitioned_by == "p":
+            others += [self._hive, self._hive, self._equality_in_partition]
         for _ in range(self._draw(st.integers(1, 3))):
             found += [self._evolve() for _ in range(self._draw(st.integers(0, 3)))]
             found.append(self._draw(st.sampled_from(others))())
@@ -257,6 +311,13 @@ class _Teller:
         """A file without field ids, found by its names; it has no column that is other for Spark than it is stored."""
         step = self._append("foreign")
         return replace(step, columns=tuple(column for column in step.columns if column.kind.name not in JAVA_ONLY))
+
+    def _hive(self) -> Step:
+        """Partition folders without field ids, as `add_files` takes them; the files lack `p`, or have another."""
+        return replace(self._foreign(), do="hive", stored=self._draw(st.sampled_from([None, None, "stored"])))
+
+    def _equality_in_partition(self) -> Step:
+        return Step("equality_in_partition", seed=self._seed(), first=self._rows)
 
     def _seed(self) -> int:
         return int(self._draw(st.integers(0, 2**20)))
@@ -278,12 +339,17 @@ class _Teller:
             ways.append(self._drop)
         if any(column.kind.name in PROMOTIONS for column in self._columns):
             ways += [self._promote, self._promote]
-        if any(column.kind.name == "struct" for column in self._columns):
+        if self._inner(_is_struct):
             ways += [self._add_inside, self._rename_inside, self._drop_inside]
-        if any(_is_list_of_structs(column.kind) for column in self._columns):
-            ways += [self._add_in_list]
-        way = self._draw(st.sampled_from([*ways, self._add_by_java]))
-        return way() if way == self._add_by_java else Step("sql", sql=f"ALTER TABLE {{}} {way()}")
+        if self._inner(_is_promotable):
+            ways += [self._promote_inside]
+        others = [self._add_by_java] + ([self._add_default] if self._version >= 3 else [])
+        way = self._draw(st.sampled_from([*ways, *others]))
+        return way() if way in others else Step("sql", sql=f"ALTER TABLE {{}} {way()}")
+
+    def _inner(self, wanted: Any) -> list[Inner]:
+        """What lies in columns, however deep, and is of a wanted kind; the columns themselves, too."""
+        return [Inner(at, path) for at, column in enumerate(self._columns) for path in paths_to(column.kind, wanted)]
 
     def _name(self) -> str:
         self._number += 1
@@ -326,41 +392,127 @@ class _Teller:
         self._columns[at] = replace(self._columns[at], kind=kind)
         return f"ALTER COLUMN {self._columns[at].name} TYPE {kind.sql}"
 
-    def _struct(self) -> int:
-        return self._place(lambda kind: kind.name == "struct")
+    def _take(self, wanted: Any) -> tuple[Inner, Kind, str]:
+        """One of these: where it is, its kind, and how SQL calls it."""
+        place = self._draw(st.sampled_from(self._inner(wanted)))
+        column = self._columns[place.column]
+        return place, inner_kind(column.kind, place.path), ".".join([column.name, *place.path])
 
-    def _inside(self, at: int, parts: list[tuple[str, Kind]]) -> None:
-        self._columns[at] = replace(self._columns[at], kind=Kind("struct", tuple(parts)))
+    def _put(self, place: Inner, kind: Kind) -> None:
+        column = self._columns[place.column]
+        self._columns[place.column] = replace(column, kind=with_inner(column.kind, place.path, kind))
 
     def _add_inside(self) -> str:
-        at, name, kind = self._struct(), self._name(), self._draw(primitives)
-        self._inside(at, [*self._columns[at].kind.parts, (name, kind)])
-        return f"ADD COLUMN {self._columns[at].name}.{name} {kind.sql}"
+        (place, inside, path), name, kind = self._take(_is_struct), self._name(), self._draw(primitives)
+        self._put(place, Kind("struct", (*inside.parts, (name, kind))))
+        return f"ADD COLUMN {path}.{name} {kind.sql}"
 
     def _rename_inside(self) -> str:
-        at, new = self._struct(), self._name()
-        parts = list(self._columns[at].kind.parts)
-        old = parts[0][0]
-        parts[0] = (new, parts[0][1])
-        self._inside(at, parts)
-        return f"RENAME COLUMN {self._columns[at].name}.{old} TO {new}"
+        (place, inside, path), new = self._take(_is_struct), self._name()
+        (old, kind), *others = inside.parts
+        self._put(place, Kind("struct", ((new, kind), *others)))
+        return f"RENAME COLUMN {path}.{old} TO {new}"
 
     def _drop_inside(self) -> str:
-        at = self._struct()
-        parts = list(self._columns[at].kind.parts)
-        if len(parts) == 1:
+        place, inside, path = self._take(_is_struct)
+        (gone, _), *others = inside.parts
+        if not others:
             return self._add_inside()
-        (gone, _) = parts.pop(0)
-        self._inside(at, parts)
-        return f"DROP COLUMN {self._columns[at].name}.{gone}"
+        self._put(place, Kind("struct", tuple(others)))
+        return f"DROP COLUMN {path}.{gone}"
 
-    def _add_in_list(self) -> str:
-        at, name, kind = self._place(_is_list_of_structs), self._name(), self._draw(primitives)
-        inside = self._columns[at].kind.parts[0][1]
-        grown = Kind("struct", (*inside.parts, (name, kind)))
-        self._columns[at] = replace(self._columns[at], kind=Kind("list", (("element", grown),)))
-        return f"ADD COLUMN {self._columns[at].name}.element.{name} {kind.sql}"
+    def _promote_inside(self) -> str:
+        place, inside, path = self._take(_is_promotable)
+        kind = Kind(PROMOTIONS[inside.name])
+        self._put(place, kind)
+        return f"ALTER COLUMN {path} TYPE {kind.sql}"
+
+    def _add_default(self) -> Step:
+        """A column that the rows before it have a value of, at the top or inside."""
+        column = Column(self._name(), Kind(self._draw(st.sampled_from(sorted(DEFAULTS)))))
+        if not self._inner(_is_struct) or self._draw(st.booleans()):
+            self._columns.append(column)
+            return Step("default", columns=(column,))
+        place, inside, path = self._take(_is_struct)
+        self._put(place, Kind("struct", (*inside.parts, (column.name, column.kind))))
+        return Step("default", columns=(column,), parent=path)
 
 
-def _is_list_of_structs(kind: Kind) -> bool:
-    return kind.name == "list" and kind.parts[0][1].name == "struct"
+@dataclass(frozen=True)
+class Inner:
+    """A place in a column: its number, and the names that lead to it."""
+
+    column: int
+    path: tuple[str, ...]
+
+
+def paths_to(kind: Kind, wanted: Any) -> list[tuple[str, ...]]:
+    """Not in a map's keys: they cannot be changed."""
+    found: list[tuple[str, ...]] = [()] if wanted(kind) else []
+    parts = kind.parts[1:] if kind.name == "map" else kind.parts
+    return found + [(name, *path) for name, part in parts for path in paths_to(part, wanted)]
+
+
+def inner_kind(kind: Kind, path: tuple[str, ...]) -> Kind:
+    return inner_kind(dict(kind.parts)[path[0]], path[1:]) if path else kind
+
+
+def with_inner(kind: Kind, path: tuple[str, ...], new: Kind) -> Kind:
+    if not path:
+        return new
+    parts = tuple((name, with_inner(part, path[1:], new) if name == path[0] else part) for name, part in kind.parts)
+    return Kind(kind.name, parts)
+
+
+def _is_struct(kind: Kind) -> bool:
+    return kind.name == "struct"
+
+
+def _is_promotable(kind: Kind) -> bool:
+    return kind.name in PROMOTIONS
+
+
+DEFAULTS: dict[str, Any] = {
+    "boolean": True,
+    "int": 7,
+    "long": 2**40,
+    "float": 1.5,
+    "double": -0.25,
+    "date": "2024-02-29",
+    "timestamp": "2024-02-29T12:34:56.789012+00:00",
+    "timestamp_ntz": "2024-02-29T12:34:56.789012",
+    "string": "as ever",
+    "binary": bytearray(b"\x00\xff\x10"),
+    "decimal(9,2)": "-1234.50",
+    "uuid": "f79c3e09-677c-4bbd-a479-3f349cb785e7",
+    "fixed": bytearray(b"\x00\xff\x10\x00\x01"),
+}
+"""As Iceberg's literals take them."""
+JAVA_NAMES = {"timestamp": "timestamptz", "timestamp_ntz": "timestamp", "fixed": f"fixed[{FIXED_BYTES}]"}
+"""What Iceberg calls a kind that SQL calls otherwise."""
+
+
+def java_type(lake: Lake, kind: Kind) -> Any:
+    """A primitive type, for Iceberg's Java API."""
+    name = JAVA_NAMES.get(kind.name, kind.name)
+    return lake.iceberg.types.Types.fromPrimitiveString(name.replace(",", ", "))
+
+
+def fixed_stories() -> dict[str, Story]:
+    """What every run has to meet, whatever is drawn."""
+    flat = tuple(Column(f"c{at}", Kind(name)) for at, name in enumerate(("long", "string", "binary", "decimal(38,10)")))
+    pair = Kind("struct", (("f0", Kind("int")),))
+    deep = (Column("c0", Kind("list", (("element", pair),))), Column("c1", Kind("long")))
+
+    def append(columns: tuple[Column, ...], first: int, **more: Any) -> Step:
+        return Step("append", columns=columns, seed=first, rows=200, first=first, **more)
+
+    rows = {"write.parquet.row-group-size-bytes": "4096"}
+    default = Step("default", columns=(Column("n1", Kind("string")),), parent="c0.element")
+    hive = replace(append(flat, 200), do="hive")
+    return {
+        "copied": Story(2, flat, "", rows, (append(flat, 0), append(flat, 200))),
+        "hive": Story(2, flat, "p", {}, (append(flat, 0), hive, Step("equality_in_partition", seed=1, first=400))),
+        "hive, stored": Story(3, flat, "p", {}, (append(flat, 0), replace(hive, stored="stored"))),
+        "default inside": Story(3, deep, "", {}, (append(deep, 0), append(deep, 200), default)),
+    }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ from icepack.domain.table import TableId
 from icepack.engine import orphans, spark_actions
 from icepack.errors import CommitConflict, EngineFault
 
-from .lakes import Lake, files_below, stray
+from .lakes import Lake, Occupied, files_below, stray
 
 GROUPS = 40
 ONE_BY_ONE = {"max-concurrent-file-group-rewrites": "1"}
@@ -101,26 +101,14 @@ def test_partial_progress_stopped_before_its_first_commit_is_cancelled(lake: Lak
         assert (record.state, lake.head(many_groups)) == (RunState.CANCELLED, head)
 
 
-def test_other_jobs_of_the_session_are_left_running(lake: Lake, many_groups: TableId) -> None:
-    done: list[int] = []
-
-    def work() -> None:
-        sleep = "SELECT java_method('java.lang.Thread', 'sleep', id) FROM range(4000, 4001, 1, 1)"
-        done.append(len(lake.sql(sleep).collect()))
-
-    other = threading.Thread(target=work)
-    other.start()
-    while not active_jobs(lake):
-        time.sleep(0.01)
+def test_other_jobs_of_the_session_are_left_running(lake: Lake, many_groups: TableId, tmp_path: Path) -> None:
     cancel = threading.Event()
-    record = lake.run(
-        many_groups, Compact(rewrite_all=True, options=ONE_BY_ONE), cancel=cancel, progress=lambda _: cancel.set()
-    )
-    still_running = other.is_alive()
-    other.join()
+    with Occupied(lake, tmp_path / "slots", slots=1) as other:
+        record = lake.run(
+            many_groups, Compact(rewrite_all=True, options=ONE_BY_ONE), cancel=cancel, progress=lambda _: cancel.set()
+        )
+        assert other.is_held, "the other job should have outlasted the cancelled one"
     assert record.state is RunState.CANCELLED, record.message
-    assert still_running, "the other job should have outlasted the cancelled one"
-    assert done == [1]
 
 
 def test_stopped_before_it_began(lake: Lake, many_groups: TableId) -> None:

@@ -197,19 +197,6 @@ class TestNeighbours:
         assert lake.main(unknown) == rows
         lake.sql(f"DROP TABLE {unknown}")
 
-    def test_a_table_that_cannot_be_read_might_lie_anywhere(self, lake: Lake) -> None:
-        """Its metadata file is gone, so that its location is unknown; the message says which table it is."""
-        table, broken = small_table(lake), small_table(lake, hint="broken")
-        litter = stray(lake.place(table) / "data")
-        metadata = local(lake.java(broken).operations().current().metadataFileLocation())
-        hidden = metadata.rename(metadata.with_suffix(".away"))
-        record = lake.run(table, RemoveOrphanFiles())
-        assert record.state is RunState.FAILED
-        assert str(broken) in record.message
-        assert litter.exists()
-        hidden.rename(metadata)
-        assert lake.run(table, RemoveOrphanFiles()).effect.files_deleted == 1
-
     def test_a_narrower_search_is_allowed_where_only_this_table_lies(self, lake: Lake) -> None:
         outer = small_table(lake, hint="outer")
         inner = small_table(lake, hint="inner", location=f"{lake.java(outer).location()}/nested/inner")

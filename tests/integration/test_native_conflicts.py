@@ -357,14 +357,19 @@ class TestFaults:
         assert (record.commits, lost) == ((), [True]), record.message
         assert not litter(lake, table)
 
-    def test_one_task_that_fails_takes_the_outputs_of_the_others_with_it(
+    def test_a_task_that_fails_sends_its_group_to_spark_and_leaves_nothing_behind(
         self, lake: Lake, halves: TableId, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         spoil_inputs(monkeypatch, lambda task: task.group == 1)
-        head = lake.head(halves)
+        before = lake.main(halves)
         record = lake.run(halves, ALL)
-        assert (record.state, record.commits, lake.head(halves)) == (RunState.FAILED, (), head)
-        assert "\n" not in record.message
+        assert record.state is RunState.SUCCEEDED, record.message
+        assert [way["engine"] for way in ways(record)] == ["native", "spark"]
+        assert record.value_proof is not None
+        (failure,) = record.value_proof.failures
+        assert failure.error in ways(record)[1]["why"]
+        assert "\n" not in failure.error
+        assert lake.main(halves) == before
         assert not litter(lake, halves)
 
     def test_a_task_tried_again_leaves_no_file_of_its_failed_attempt(

@@ -29,7 +29,7 @@ from icepack.store.backend import Stores, open_stores
 from icepack.store.metering import SqlFigures
 from icepack.store.reaper import Reaper
 
-from .lakes import Lake, files_below, stray
+from .lakes import Lake, Occupied, files_below, stray
 
 GROUPS = 60
 ONE_BY_ONE = {"max-concurrent-file-group-rewrites": "1"}
@@ -138,8 +138,9 @@ class TestRealTables:
         assert figures[Series("file_size_distribution_sum")] == effect["bytes_added"]
 
     def test_a_cancelled_job_leaves_spark_within_seconds(
-        self, lake: Lake, stores: Stores, many_groups: TableId
+        self, lake: Lake, stores: Stores, many_groups: TableId, tmp_path: Path
     ) -> None:
+        """While no slot is free the job can only end by leaving Spark, however late the worker hears of it."""
         job = submit(stores, many_groups, SLOWLY)
         head, asked = lake.head(many_groups), []
 
@@ -147,20 +148,23 @@ class TestRealTables:
             asked.append(time.monotonic())
             stores.jobs.cancel(job.id)
 
-        when(lambda: stores.jobs.get(job.id).progress.partitions_completed, cancel)
-        assert worker(stores, on(lake), timedelta(seconds=3)).work_once() is WorkEnd.CANCELLED
-        assert time.monotonic() - asked[0] < 10
+        with Occupied(lake, tmp_path / "slots") as slots:
+            when(lambda: slots.others, cancel)
+            assert worker(stores, on(lake), timedelta(seconds=3)).work_once() is WorkEnd.CANCELLED
+            assert slots.is_held
+            assert time.monotonic() - asked[0] < 30
         assert lake.head(many_groups) == head
         assert stores.jobs.get(job.id).state is JobState.CANCELLED
 
     def test_told_to_stop_it_hands_back_and_another_finishes(
-        self, lake: Lake, stores: Stores, many_groups: TableId
+        self, lake: Lake, stores: Stores, many_groups: TableId, tmp_path: Path
     ) -> None:
         job = submit(stores, many_groups, SLOWLY)
         rows = lake.main(many_groups)
         one = worker(stores, on(lake))
-        when(lambda: stores.jobs.get(job.id).progress.partitions_completed, one.stop)
-        assert one.work_once() is WorkEnd.RETURNED
+        with Occupied(lake, tmp_path / "slots") as slots:
+            when(lambda: slots.others, one.stop)
+            assert one.work_once() is WorkEnd.RETURNED
         assert stores.jobs.get(job.id).attempts_left == 3
         assert worker(stores, on(lake)).work_once() is WorkEnd.SUCCEEDED
         assert lake.main(many_groups) == rows

@@ -5,7 +5,7 @@ Only the screens are tested with it. That jobs run, fail and are tried again is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -19,6 +19,14 @@ from icepack.domain.recommendation import ExpectedEffect
 from icepack.domain.run import Proof, RealisedEffect, RunRecord, RunState, Totals
 from icepack.domain.table import TableId
 from icepack.domain.trace import Phase, Span, TraceContext
+from icepack.domain.verification import (
+    ColumnDifference,
+    FileClass,
+    Mismatch,
+    NativeDisabled,
+    ProofLevel,
+    ValueProof,
+)
 from icepack.domain.wire import to_json
 from icepack.store.backend import Stores, open_stores
 from icepack.store.clock import DatabaseClock
@@ -35,6 +43,20 @@ UNREACHABLE = (
     "part-00007-7f2e.parquet of lake.web.page_views could not be read: the storage did not answer within 30 s. "
     "Check that the worker reaches the storage, then try again."
 )
+UNTRUSTED = TableId("lake", ("shop",), "orders")
+DIFFERS = f"The native rewrite changed values of column {MARKUP}; nothing of it was committed."
+DIFFERENT = Mismatch(
+    snapshot_id=4_011_245_118,
+    partition="day=2026-01-14",
+    classes=(FileClass("7f3a", {"created_by": MARKUP}),),
+    files=("s3://lake/1.parquet",),
+    rows_before=2_400_000,
+    rows_after=2_400_000,
+    differences=(ColumnDifference(column=MARKUP, measure="hash_1", before="-17", after="42"),),
+    kernel_version="1",
+)
+PROVEN = ValueProof(level=ProofLevel.SAMPLED, groups=11, groups_compared=2, spark_groups=1)
+MISMATCHED = ValueProof(level=ProofLevel.SAMPLED, spark_groups=1, commits_compared=1, mismatch=DIFFERENT)
 NIGHTLY = ("web.page_views", "iot.sensor_readings", "app.sessions", "shop.orders", "crm.customers")
 DAYS = 7
 
@@ -58,6 +80,7 @@ class Seeded:
     failed: UUID
     succeeded: UUID
     odd: UUID
+    mismatched: UUID
 
 
 class Seed:
@@ -72,7 +95,15 @@ class Seed:
         failed, odd = self._tonight()
         running, queued = self._this_moment()
         self._audit()
-        return Seeded(running=running.id, queued=queued.id, failed=failed.id, succeeded=last.id, odd=odd.id)
+        mismatched = self._mismatch(failed)
+        return Seeded(
+            running=running.id,
+            queued=queued.id,
+            failed=failed.id,
+            succeeded=last.id,
+            odd=odd.id,
+            mismatched=mismatched.id,
+        )
 
     def _night(self, days_ago: int) -> Job:
         """Everything goes well; the first compaction is returned."""
@@ -156,6 +187,23 @@ class Seed:
         )  # fmt: skip
         self._jobs.finish(claim, JobOutcome(state=JobState.FAILED, message=message, details=to_json(record)))
         self._stores.history.save(record)
+        return job
+
+    def _mismatch(self, after: Job) -> Job:
+        """A comparison by value has found a difference, and switched the native rewrite off for its table."""
+        at = after.submitted_at + timedelta(minutes=30)
+        self._at(at)
+        job = self._submit(str(UNTRUSTED), Compact(), requester="scheduler")
+        claim = self._claim()
+        record = replace(_record(job, at, 40, 60), message=DIFFERS, value_proof=MISMATCHED)
+        self._at(at + 40 * SECOND)
+        self._jobs.finish(claim, JobOutcome(state=JobState.SUCCEEDED, message=DIFFERS, details=to_json(record)))
+        self._stores.history.save(record)
+        self._stores.verification.disable_native(
+            NativeDisabled(
+                table=UNTRUSTED, table_uuid="", disabled_at=at, reason=DIFFERS, job_id=job.id, mismatch=DIFFERENT
+            )
+        )
         return job
 
     def _paths(self, name: str) -> tuple[str, ...]:
@@ -246,6 +294,7 @@ def _record(job: Job, start: datetime, seconds: float, files: int) -> RunRecord:
         after=_totals(after + 12, int(volume * 0.94) + 80 * MIB, 94),
         effect=effect,
         proofs=(Proof(method="records", rows_before=2_400_000, rows_after=2_400_000),) if files else (),
+        value_proof=PROVEN if files else None,
         commits=(4_011_245_118,) if files else (),
         expected=ExpectedEffect(files_removed=round((files - after) * 1.04), bytes_rewritten=int(volume * 1.02)),
         estimate=CostEstimate(

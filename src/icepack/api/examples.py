@@ -38,6 +38,7 @@ from icepack.domain.table import TableId
 from icepack.domain.trace import Phase
 from icepack.domain.trend import TrendPoint
 from icepack.domain.units import MIB
+from icepack.domain.verification import CheckReason, ProofLevel, ValueProof
 from icepack.domain.wire import to_json
 from icepack.service.overview import CostFigures, table_figures
 
@@ -133,6 +134,15 @@ RUN = RunRecord(
     started_at=NOON,
     finished_at=NOON + timedelta(seconds=12),
     effect=RealisedEffect(files_rewritten=40, files_added=1, bytes_rewritten=80 * MIB, bytes_added=78 * MIB),
+    value_proof=ValueProof(
+        level=ProofLevel.SAMPLED,
+        groups=12,
+        groups_compared=2,
+        rows_compared=80_000,
+        reasons={CheckReason.NEW_CLASS.value: 1, CheckReason.SAMPLE.value: 1},
+        new_classes=("4c1e9d570f6f2c9a",),
+        kernel_version="1",
+    ),
     estimate=PLAN.cost,
     realised_seconds=12.0,
 )
@@ -165,6 +175,7 @@ def running(job: RunningJob) -> dict[str, Any]:
     return {"job_id": job.job_id, "action": job.kind, "started_at": job.started_at, "progress": job.progress}
 
 
+_LISTED = listed(SUMMARY) | {"native_disabled": False}
 _JOB = plain(shown(JOB, NOON + timedelta(minutes=2)))
 _DOCUMENT = TableDocument(status=to_json(STATUS), health=to_json(HEALTH), recommendation=to_json(ADVICE))
 _PARTITION = shown_partition(
@@ -320,7 +331,7 @@ ANSWERS: dict[str, Any] = {
             ],
             "partitions_total": 1,
         },
-        "tables": {"tables": [{**listed(SUMMARY), "running": running(_RUNNING)}], "total": 1, "next_cursor": None},
+        "tables": {"tables": [_LISTED | {"running": running(_RUNNING)}], "total": 1, "next_cursor": None},
         "table": {
             "table": TABLE,
             "table_name": str(TABLE),
@@ -329,6 +340,7 @@ ANSWERS: dict[str, Any] = {
             "recommendation": ADVICE,
             **explained(_DOCUMENT),
             "policy": Policy(),
+            "native_disabled": None,
             "running": None,
         },
         "plan": {**_NAMED, "compaction": PLAN, "recommendation": ADVICE},
@@ -357,10 +369,11 @@ ANSWERS: dict[str, Any] = {
             "workers": WorkerCounts(busy=1, idle=1),
             "trend": [_TREND],
             "maintenance": _COSTS,
-            "sickest": [listed(SUMMARY)],
+            "sickest": [_LISTED],
             "jobs_last_day": {"succeeded": 40, "failed": 1, "cancelled": 0},
             "jobs": {state.value: 0 for state in JobState} | {"running": 1},
             "cache": _CACHE,
+            "native_disabled": 0,
         },
         "cost": {
             "since": NOON - timedelta(days=30),

@@ -22,6 +22,7 @@ from icepack.domain.run import RunRecord, Totals
 from icepack.domain.status import PartitionStatus, Ref, SizeBucket, SmallFiles, TableStatus
 from icepack.domain.table import TableId
 from icepack.domain.trend import TrendPoint
+from icepack.domain.verification import NativeDisabled
 from icepack.service.overview import CostFigures, TableFigures
 
 
@@ -50,6 +51,8 @@ class TableListed(Wire):
     partitions: int
     last_compaction_at: datetime | None
     last_commit_at: datetime | None
+    native_disabled: bool = False
+    """Whether the native rewrite is switched off for it."""
     running: RunningView | None = None
 
 
@@ -76,6 +79,8 @@ class TableView(Wire):
     """An estimate: the score once all of that has run."""
     policy: Policy | None
     """All layers merged; null where the table's own properties cannot be read."""
+    native_disabled: NativeDisabled | None = None
+    """Set while the native rewrite is switched off for the table: since when, why, and what differed."""
     running: RunningView | None
 
 
@@ -211,6 +216,8 @@ class OverviewView(Wire):
     """Those that have ended within 24 hours, by how they did."""
     workers: WorkerCounts
     cache: CacheView
+    native_disabled: int = 0
+    """Tables for which the native rewrite is switched off."""
 
 
 class CostView(Wire):

@@ -31,6 +31,7 @@ from icepack.errors import (
     InvalidTableName,
     Refused,
     TableNotFound,
+    TableUnreadable,
     redact,
 )
 from icepack.service.intake import CostLimitExceeded
@@ -72,6 +73,7 @@ KINDS: dict[type[IcepackError], Kind] = {
     ConfigError: Kind("invalid-setting", 422, "A setting does not fit.", "overrides"),
     EnvironmentFault: Kind("unavailable", 503, "A part that is needed does not answer."),
     CatalogFault: Kind("catalog-unavailable", 503, "A catalog does not answer."),
+    TableUnreadable: Kind("table-unreadable", 409, "The table's metadata cannot be read."),
     Refused: Kind("refused", 409, "A guard rail said no."),
 }
 HTTP_KINDS = {

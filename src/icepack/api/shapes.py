@@ -18,6 +18,7 @@ from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.table import TableId
 from icepack.domain.trace import Phase
 from icepack.domain.units import parse_duration, parse_size
+from icepack.domain.verification import ProofLevel
 
 LONGEST_TEXT = 2000
 LARGEST_SIZE_BYTES = 2**50
@@ -95,6 +96,8 @@ class CompactOptions(Asked):
     columns: Columns | None = None
     min_input_files: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     engine: RewriteEngine | None = None
+    proof: ProofLevel | None = None
+    """How much of what is rewritten is compared by value: row counts only, new classes and a sample, or all groups."""
     partial_progress: bool | None = None
     rewrite_all: bool | None = None
 

@@ -57,6 +57,9 @@ class Wanted:
     severity: str | None = None
     """That of the worst issue; `healthy` for none."""
     action: ActionKind | None = None
+    native_disabled: bool | None = None
+    off: frozenset[TableId] = frozenset()
+    """The tables whose native rewrite is off, where that is asked for."""
     min_score: int = 0
     max_score: int = 100
 
@@ -108,6 +111,7 @@ def _fits(item: TableSummary, wanted: Wanted) -> bool:
         and (wanted.catalog is None or item.table.catalog == wanted.catalog)
         and (not wanted.issues or not wanted.issues.isdisjoint(brief.issues))
         and (wanted.action is None or wanted.action in brief.actions)
+        and (wanted.native_disabled is None or wanted.native_disabled == (item.table in wanted.off))
         and (wanted.severity is None or wanted.severity == (brief.severity or "healthy"))
     )
 

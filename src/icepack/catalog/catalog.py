@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
+from icepack.catalog.faults import catalog_faults, table_faults
 from icepack.domain.table import TableId
-from icepack.errors import CatalogFault, ConfigError, IcepackError, TableNotFound, redact
+from icepack.errors import CatalogFault, ConfigError, TableNotFound, TableUnreadable
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -30,6 +30,9 @@ class Catalogs:
     def names(self) -> tuple[str, ...]:
         return tuple(self._properties)
 
+    def properties_of(self, name: str) -> Mapping[str, str]:
+        return self._properties[name]
+
     def open(self, name: str) -> Catalog:
         """The catalog of that name; opening is not yet reaching."""
         if name not in self._properties:
@@ -44,11 +47,28 @@ class Catalogs:
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         catalog = self.open(table.catalog)
-        with catalog_faults(table.catalog):
+        with table_faults(table):
             try:
                 return catalog.load_table((*table.namespace, table.name))
             except (NoSuchTableError, NoSuchNamespaceError) as exc:
+                if _is_listed(catalog, table):
+                    raise _listed_but_not_found(table) from exc
                 raise TableNotFound(f"There is no table {table}.", "`icepack tables` lists what there is.") from exc
+
+
+def _is_listed(catalog: Catalog, table: TableId) -> bool:
+    try:
+        return (*table.namespace, table.name) in [tuple(found) for found in catalog.list_tables(table.namespace)]
+    except Exception:
+        return False
+
+
+def _listed_but_not_found(table: TableId) -> TableUnreadable:
+    """A REST catalog also says "not found" of a table whose metadata file is missing."""
+    return TableUnreadable(
+        f"{table} cannot be read: its catalog lists it, but does not find its metadata.",
+        "Restore its metadata file, or drop the table from the catalog. Other tables are not affected.",
+    )
 
 
 def _load(name: str, properties: Mapping[str, str]) -> Catalog:
@@ -71,21 +91,3 @@ def _sqlite_file(properties: Mapping[str, str]) -> Path | None:
     if not uri.startswith("sqlite:///"):
         return None
     return Path(unquote(urlparse(uri).path[1:]))
-
-
-@contextmanager
-def catalog_faults(name: str) -> Iterator[None]:
-    """Turns whatever a catalog or its storage raises into one sentence, keeping the cause."""
-    try:
-        yield
-    except IcepackError:
-        raise
-    except Exception as exc:
-        raise CatalogFault(
-            f"Catalog '{name}' did not answer: {type(exc).__name__}: {_first_line(exc)}",
-            "`icepack doctor` checks the connection.",
-        ) from exc
-
-
-def _first_line(exc: Exception) -> str:
-    return redact((str(exc).strip().splitlines() or ["no message"])[0][:300])

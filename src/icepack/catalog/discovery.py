@@ -7,10 +7,13 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from icepack.catalog.catalog import Catalogs, catalog_faults
-from icepack.domain.locations import OWN_PATH_PROPERTIES
+from icepack.catalog.catalog import Catalogs
+from icepack.catalog.faults import catalog_faults, table_faults
+from icepack.catalog.whereabouts import Whereabouts
+from icepack.domain.locations import TableLocations, own_places
+from icepack.domain.ports import DiscoveredTables
 from icepack.domain.table import TableId
-from icepack.errors import CatalogFault, IcepackError, TableNotFound
+from icepack.errors import IcepackError, TableNotFound, TableUnreadable
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -35,29 +38,49 @@ class CatalogDiscovery:
         names = (catalog,) if catalog is not None else self._catalogs.names
         return sorted(table for name in names for table in self._tables_of(name))
 
+    def discover(self) -> DiscoveredTables:
+        tables: list[TableId] = []
+        silent: dict[str, str] = {}
+        for name in self._catalogs.names:
+            try:
+                tables += self.tables(name)
+            except IcepackError as exc:
+                silent[name] = str(exc)
+        return DiscoveredTables(tables=tuple(sorted(tables)), silent_catalogs=silent)
+
     def exists(self, table: TableId) -> bool:
         if table.catalog not in self._catalogs.names:
             return False
         opened = self._catalogs.open(table.catalog)
-        with catalog_faults(table.catalog):
-            return bool(opened.table_exists((*table.namespace, table.name)))
+        try:
+            with table_faults(table):
+                return bool(opened.table_exists((*table.namespace, table.name)))
+        except TableUnreadable:
+            # Some catalogs load a table to find out whether there is one; what cannot be read is there.
+            return True
 
-    def locations(self) -> Mapping[TableId, tuple[str, ...]]:
-        """Read from each table's metadata: a table that cannot be read stops the listing, for it might be anywhere."""
-        tables = self.tables()
+    def locations(self) -> TableLocations:
+        """Read from each table's metadata; of a table that cannot be read, from what else the catalog has of it."""
+        found = self.discover()
+        tables, silent = found.tables, found.silent_catalogs
         with ThreadPoolExecutor(LOADERS) as pool:
-            found = pool.map(self._places, tables)
-            return {table: places for table, places in zip(tables, found, strict=True) if places}
+            looked = dict(zip(tables, pool.map(self._places, tables), strict=True))
+        known = {table: places for table, places in looked.items() if isinstance(places, tuple)}
+        unread = {table: places for table, places in looked.items() if isinstance(places, IcepackError)}
+        whereabouts = Whereabouts(self._catalogs, known)
+        assumed = [whereabouts.of_table(table, str(exc)) for table, exc in unread.items()]
+        silences = [whereabouts.of_catalog(name, reason) for name, reason in silent.items()]
+        return TableLocations(known=known, assumed=(*assumed, *silences))
 
-    def _places(self, table: TableId) -> tuple[str, ...]:
+    def _places(self, table: TableId) -> tuple[str, ...] | IcepackError | None:
+        """None for a table that was dropped since it was listed."""
         try:
             loaded = self._catalogs.load(table)
         except TableNotFound:
-            return ()  # Dropped since it was listed.
-        except CatalogFault as exc:
-            raise CatalogFault(f"Nobody can tell where the files of {table} lie: {exc.message}", exc.remedy) from exc
-        own = (loaded.properties[key] for key in OWN_PATH_PROPERTIES if key in loaded.properties)
-        return (loaded.location(), *own)
+            return None
+        except IcepackError as exc:
+            return exc
+        return own_places(loaded.location(), loaded.properties)
 
     def metadata_locations(self, catalog: str) -> Mapping[TableId, str]:
         """Where each table's metadata lies now: while it is the same, nothing has changed.

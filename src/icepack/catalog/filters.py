@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, assert_never
 
-from icepack.domain.expression import And, Comparison, Expression, IsNull, Membership, Not, Operator, Or, coerce
+from icepack.domain.expression import (
+    And,
+    Comparison,
+    Expression,
+    IsNull,
+    Literal,
+    Membership,
+    Not,
+    Operator,
+    Or,
+    coerce,
+)
 from icepack.errors import InvalidFilter
 
 if TYPE_CHECKING:
@@ -26,12 +39,38 @@ def to_pyiceberg(expression: Expression, schema: Schema) -> Any:
             return pe.IsNull(column)
         case Membership(column, values):
             kind = _column_type(schema, column)
-            return pe.In(column, {coerce(value, kind) for value in values})
+            return pe.In(column, {_literal(value, kind) for value in values})
         case Comparison(column, operator, value):
             predicate = getattr(pe, _PREDICATES[operator])
-            return predicate(column, coerce(value, _column_type(schema, column)))
+            return predicate(column, _literal(value, _column_type(schema, column)))
         case _:
             assert_never(expression)
+
+
+def _literal(value: Literal, column_type: str) -> Any:
+    plain = coerce(value, column_type)
+    return _nanoseconds(plain, column_type) if column_type.endswith("_ns") and isinstance(plain, str) else plain
+
+
+def _nanoseconds(text: str, column_type: str) -> Any:
+    """PyIceberg has no literal of its own that fits a column of nanoseconds."""
+    from pyiceberg.expressions.literals import LongLiteral
+    from pyiceberg.utils.datetime import timestamp_to_nanos, timestamptz_to_nanos
+
+    class Nanoseconds(LongLiteral):
+        def to(self, _: Any) -> Any:
+            return self
+
+    return Nanoseconds((timestamptz_to_nanos if column_type.startswith("timestamptz") else timestamp_to_nanos)(text))
+
+
+@contextmanager
+def misfits() -> Iterator[None]:
+    """Turns what PyIceberg says of a literal that does not fit its column into InvalidFilter."""
+    try:
+        yield
+    except (TypeError, ValueError) as exc:
+        raise InvalidFilter(f"A value of the filter does not fit its column: {exc}.") from exc
 
 
 def _expressions() -> Any:

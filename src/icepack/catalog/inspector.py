@@ -7,9 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from icepack.catalog.catalog import Catalogs, catalog_faults
+from icepack.catalog.catalog import Catalogs
 from icepack.catalog.expiry import preview
-from icepack.catalog.filters import to_pyiceberg
+from icepack.catalog.faults import table_faults
+from icepack.catalog.filters import misfits, to_pyiceberg
 from icepack.catalog.inventory import Inventory, is_compaction
 from icepack.catalog.manifests import ENTRY_SCHEMA, ManifestReader, decode_partition, live
 from icepack.domain.actions import ExpireSnapshots
@@ -66,7 +67,7 @@ class PyIcebergInspector:
     ) -> tuple[TableStatus, TableStatus]:
         """The manifests are read once: a lens only changes which files count as small."""
         loaded = self._catalogs.load(table)
-        with catalog_faults(table.catalog):
+        with table_faults(table):
             manifests = _manifests(loaded, loaded.current_snapshot())
             inventory = self._inventory_of(loaded, manifests)
             status = self._status(table, inventory, manifests)
@@ -74,7 +75,7 @@ class PyIcebergInspector:
 
     def files(self, table: TableId, where: Expression | None = None) -> FileListing:
         loaded = self._catalogs.load(table)
-        with catalog_faults(table.catalog):
+        with table_faults(table):
             inventory = self._inventory(loaded)
             only = None if where is None else _matching(inventory, where)
             names = inventory.names
@@ -91,12 +92,12 @@ class PyIcebergInspector:
 
     def matching_partitions(self, table: TableId, where: Expression) -> frozenset[PartitionKey]:
         loaded = self._catalogs.load(table)
-        with catalog_faults(table.catalog):
+        with table_faults(table):
             return _matching(self._inventory(loaded), where)
 
     def preview_expiry(self, table: TableId, action: ExpireSnapshots, now: datetime) -> ExpiryPreview:
         loaded = self._catalogs.load(table)
-        with catalog_faults(table.catalog):
+        with table_faults(table):
             snapshots = _snapshot_status(loaded)
             expired = expired_snapshots(
                 snapshots,
@@ -162,12 +163,14 @@ def _manifests(loaded: Table, snapshot: Snapshot | None) -> list[ManifestFile]:
 
 def _matching(inventory: Inventory, where: Expression) -> frozenset[PartitionKey]:
     """Partitions that may hold rows the filter wants, spec by spec."""
-    from pyiceberg.expressions.visitors import expression_evaluator, inclusive_projection
+    from pyiceberg.expressions.visitors import bind, expression_evaluator, inclusive_projection
     from pyiceberg.schema import Schema
     from pyiceberg.typedef import Record
 
     schema = inventory.table.schema()
-    wanted = to_pyiceberg(where, schema)
+    with misfits():
+        wanted = to_pyiceberg(where, schema)
+        bind(schema, wanted, case_sensitive=True)
     evaluators: dict[int, Callable[[Any], bool]] = {}
     for spec_id, spec in inventory.table.specs().items():
         projected = inclusive_projection(schema, spec)(wanted)

@@ -9,7 +9,8 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icepack.catalog.catalog import Catalogs, catalog_faults
+from icepack.catalog.catalog import Catalogs
+from icepack.catalog.faults import table_faults
 from icepack.catalog.inventory import histogram
 from icepack.catalog.manifests import ADDED, DATA, DELETED, ManifestReader, live
 from icepack.domain.run import CommitFacts
@@ -34,7 +35,7 @@ class SnapshotLedger:
 
     def commits_of(self, table: TableId, job_id: UUID) -> Sequence[CommitFacts]:
         loaded = self._catalogs.load(table)
-        with catalog_faults(table.catalog):
+        with table_faults(table):
             ours = [
                 snapshot for snapshot in loaded.metadata.snapshots if _said(snapshot, JOB_ID_PROPERTY) == str(job_id)
             ]

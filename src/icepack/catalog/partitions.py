@@ -62,18 +62,47 @@ class PartitionNames:
         return self._schema.find_column_name(field.source_id)
 
     def _part(self, field: PartitionField, value: Any) -> str:
-        source_type = _source_type(self._schema, field)
-        if source_type is None:
-            text = "null" if value is None else str(value)
-        else:
-            text = field.transform.to_human_string(field.transform.result_type(source_type), value)
+        text = _text(field, value, _source_type(self._schema, field))
         escaped = quote_plus(text, safe=" :")
         # The text 'null' must not be taken for the null partition, which Iceberg's own paths cannot tell apart.
         return f"{quote_plus(field.name, safe='')}={'%6Eull' if text == 'null' and value is not None else escaped}"
 
     def _value(self, field: PartitionField, value: Any) -> PartitionValue:
+        if _is_identity(field) and isinstance(value, int):
+            # As text: Iceberg takes a small number for an int, and a large one for microseconds, not nanoseconds.
+            value = time_text(value, str(_source_type(self._schema, field))) or value
         plain = value if isinstance(value, str | int | float | bool) or value is None else str(value)
         return PartitionValue(str(self._source(field)), str(field.transform), plain)
+
+
+def _text(field: PartitionField, value: Any, source_type: Any) -> str:
+    """As Iceberg spells it; the plain number where it is a time that Python cannot express."""
+    if value is None or source_type is None:
+        return "null" if value is None else str(value)
+    if _is_identity(field) and str(source_type).endswith("_ns"):
+        return time_text(value, str(source_type)) or str(value)
+    try:
+        return field.transform.to_human_string(field.transform.result_type(source_type), value)
+    except (OverflowError, ValueError):
+        return str(value)
+
+
+def time_text(value: int, source_type: str) -> str | None:
+    """A time or timestamp in ISO 8601; None for other types and for years that Python does not have."""
+    per_second = 1_000_000_000 if source_type.endswith("_ns") else 1_000_000
+    if source_type != "time" and not source_type.startswith("timestamp"):
+        return None
+    seconds, fraction = divmod(value, per_second)
+    moment = _shifted(timedelta(seconds=seconds))
+    if moment is None:
+        return None
+    text = moment.strftime("%H:%M:%S") if source_type == "time" else moment.replace(tzinfo=None).isoformat()
+    digits = f".{fraction:0{len(str(per_second)) - 1}d}" if fraction else ""
+    return f"{text}{digits}{'+00:00' if source_type.startswith('timestamptz') else ''}"
+
+
+def _is_identity(field: PartitionField) -> bool:
+    return str(field.transform) == "identity"
 
 
 def _is_beyond_json(value: Any) -> bool:

@@ -1,20 +1,23 @@
-"""PyIceberg's Avro reader, taught to skip maps and lists that nobody asked for.
+"""PyIceberg's Avro reader, taught to skip maps and lists that nobody asked for, and to read every logical type.
 
 The reader as shipped can leave out plain fields, but insists on reading every map and list; a manifest's column
-statistics are maps, and decoding them is most of the work of reading it.
+statistics are maps, and decoding them is most of the work of reading it. It also refuses a whole manifest whose
+partitions have a logical type that it does not know, as nanoseconds.
 """
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pyiceberg.avro.decoder import BinaryDecoder
-from pyiceberg.avro.file import AvroFile
+from pyiceberg.avro.file import META_SCHEMA, AvroFile, AvroFileHeader
 from pyiceberg.avro.reader import BinaryReader, IntegerReader, MapReader, OptionReader, Reader
-from pyiceberg.avro.resolver import ReadSchemaResolver, SchemaPartnerAccessor
-from pyiceberg.schema import visit_with_partner
+from pyiceberg.avro.resolver import ReadSchemaResolver, SchemaPartnerAccessor, construct_reader
+from pyiceberg.schema import Schema, visit_with_partner
 from pyiceberg.typedef import Record
-from pyiceberg.types import IcebergType, MapType
+from pyiceberg.types import IcebergType, MapType, TimestampNanoType, TimestamptzNanoType
+from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 
 class _Lenient(SchemaPartnerAccessor):
@@ -49,8 +52,30 @@ class _Resolver(ReadSchemaResolver):
         return _QuickMap(key_reader, value_reader if map_type.value_required else OptionReader(value_reader))
 
 
+class _LogicalTypes(AvroSchemaConversion):
+    """Knows nanoseconds; reads a logical type that it does not know as the type below it, as Avro asks of readers."""
+
+    def _convert_logical_type(self, avro_logical_type: dict[str, Any]) -> IcebergType:
+        if avro_logical_type["logicalType"] == "timestamp-nanos":
+            return TimestamptzNanoType() if avro_logical_type.get("adjust-to-utc") is True else TimestampNanoType()
+        try:
+            return super()._convert_logical_type(avro_logical_type)
+        except ValueError:
+            plain = {key: value for key, value in avro_logical_type.items() if key != "logicalType"}
+            return self._convert_schema(plain if len(plain) > 1 else plain["type"])
+
+
+class _Header(AvroFileHeader):
+    def get_schema(self) -> Schema:
+        return _LogicalTypes().avro_to_iceberg(json.loads(self.meta["avro.schema"]))
+
+
 class ProjectedAvroFile(AvroFile[Record]):
     """Reads just the fields of the read schema."""
+
+    def _read_header(self) -> AvroFileHeader:
+        header: AvroFileHeader = construct_reader(META_SCHEMA, {-1: _Header}).read(self.decoder)
+        return header
 
     def __enter__(self) -> ProjectedAvroFile:
         wanted: Any = self.read_schema

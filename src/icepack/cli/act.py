@@ -11,9 +11,10 @@ import click
 from icepack.cli import render, runs
 from icepack.cli.context import application, each_table, format_option
 from icepack.cli.interrupt import stoppable
-from icepack.cli.options import given_parameters, size, strategy_type
-from icepack.cli.pictures import print_json, show_errors
+from icepack.cli.options import given_parameters, proof_option, size, strategy_type
+from icepack.cli.pictures import print_json
 from icepack.domain.actions import ActionKind, Layout, RewriteEngine
+from icepack.domain.verification import ProofLevel
 from icepack.domain.wire import to_json
 from icepack.errors import UsageError
 from icepack.service.service import Advice
@@ -37,6 +38,7 @@ from icepack.service.service import Advice
     type=click.Choice([engine.value for engine in RewriteEngine]),
     help="native: icepack's own kernel where it is exact; spark: Spark's procedure throughout.",
 )
+@proof_option
 @click.option("--partial-progress", is_flag=True, default=None, help="Commit group by group.")
 @click.option("--rewrite-all", is_flag=True, default=None, help="Every file, not only those worth it.")
 @click.option("--max-cost", "max_cost_dollars", type=float, help="Refuse when the estimate is over this many dollars.")
@@ -73,32 +75,42 @@ def run(ctx: click.Context, /, kind: ActionKind, pattern: str, dry_run: bool, ou
 @click.option("--all", "everything", is_flag=True, help="Every table of every catalog.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and stop there.")
+@click.option("--strict", is_flag=True, help="Exit with 1 also when a guard rail has refused an action.")
+@proof_option
 @format_option
 @click.pass_context
 def maintain(
-    ctx: click.Context, patterns: tuple[str, ...], everything: bool, yes: bool, dry_run: bool, output: str
+    ctx: click.Context,
+    patterns: tuple[str, ...],
+    everything: bool,
+    yes: bool,
+    dry_run: bool,
+    strict: bool,
+    proof: str | None,
+    output: str,
 ) -> int:
     """Do everything that is recommended. On a terminal it shows its plan and asks first."""
     if bool(patterns) == everything:
         raise UsageError("Which tables?", "Name some (globs work), or say --all; not both.")
+    settings = {} if proof is None else {"proof": ProofLevel(proof)}
     with application(ctx) as app:
-        chosen = app.service.tables(() if everything else patterns)
-        advice, unreadable = each_table(chosen, app.service.advise)
+        chosen = app.service.discover(() if everything else patterns)
+        advice, unreadable = each_table(chosen, lambda table: app.service.advise(table, settings))
         busy = [item for item in advice if item.recommendation.actions]
         if output == "table":
             render.print_recommendations(advice)
-            show_errors(unreadable)
+            render.show_failures(unreadable)
         if dry_run or not busy or not (yes or _agreed(busy, output)):
             if output == "json":
                 print_json(runs.maintenance_json(busy, [], unreadable))
             return 1 if unreadable else 0
         with stoppable() as cancel:
-            steps = runs.maintain_with_bar(app.service, busy, cancel, output)
+            steps = runs.maintain_with_bar(app.service, busy, cancel, output, settings)
         if output == "json":
             print_json(runs.maintenance_json(busy, steps, unreadable))
         else:
             runs.show_steps(steps)
-        return 130 if cancel.is_set() else 1 if unreadable else runs.exit_code(steps)
+        return 130 if cancel.is_set() else 1 if unreadable else runs.exit_code(steps, strict=strict)
 
 
 def _agreed(busy: Sequence[Advice], output: str) -> bool:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from icepack.config import LoadedConfig, load_config
+from icepack.domain.ports import DiscoveredTables
+from icepack.domain.table import TableId
 from icepack.errors import ConfigError, IcepackError
 from icepack.logs import LogFormat, configure
 from icepack.wiring import App, build_app, cleaner
+
+log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,12 +101,26 @@ def _overrides(settings: tuple[str, ...]) -> dict[str, Any]:
     return tree
 
 
-def each_table(tables: list[Any], look: Callable[[Any], Any]) -> tuple[list[Any], list[tuple[Any, str]]]:
-    """Looks at every table; one that cannot be read does not hide the others."""
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """What a command over many tables could not look at."""
+
+    tables: Sequence[tuple[TableId, str]] = ()
+    silent_catalogs: Mapping[str, str] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.tables or self.silent_catalogs)
+
+
+def each_table(found: DiscoveredTables, look: Callable[[TableId], Any]) -> tuple[list[Any], Failures]:
+    """Looks at every table; one that cannot be read, or a catalog that does not answer, does not hide the others."""
     seen, failed = [], []
-    for table in tables:
+    for table in found.tables:
         try:
             seen.append(look(table))
         except IcepackError as exc:
             failed.append((table, str(exc)))
-    return seen, failed
+        except Exception as exc:
+            log.exception("%s could not be looked at", table)
+            failed.append((table, f"Unexpected {type(exc).__name__}: {exc}"))
+    return seen, Failures(failed, found.silent_catalogs)

@@ -11,8 +11,10 @@ import click
 
 from icepack import __version__
 from icepack.cli.main import run_command
-from icepack.cli.options import size, strategy_type
+from icepack.cli.options import given_parameters, proof_option, size, strategy_type
 from icepack.domain.actions import ActionKind, Strategy
+
+_PARAMETERS = ("target_file_bytes", "partition_filter", "max_cost_dollars", "proof")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -25,6 +27,7 @@ from icepack.domain.actions import ActionKind, Strategy
 @click.option("--strategy", type=strategy_type, default="small_files", show_default=True, help="Which files to find.")
 @click.option("--target-file-size", "target_file_bytes", type=size, help="512MB, 1GB …")
 @click.option("--partition-filter", help='"date >= current_date - 7" (UTC).')
+@proof_option
 @click.option("--max-cost", "max_cost_dollars", type=float, help="Refuse when the estimate is over this many dollars.")
 @click.option("--config", "config_file", type=click.Path(dir_okay=False), help="The icepack.yaml to use.")
 @click.option("-v", "--verbose", is_flag=True, help="Show stack traces.")
@@ -35,9 +38,8 @@ def iceberg_compact(pattern: str, strategy: Strategy, **given: Any) -> int:
     from icepack.config import load_config
     from icepack.wiring import build_app
 
-    wanted = {"strategy": strategy} | {
-        name: given[name] for name in ("target_file_bytes", "partition_filter", "max_cost_dollars") if given[name]
-    }
+    flags = {name: given[name] for name in _PARAMETERS if given[name]}
+    wanted = given_parameters(ActionKind.COMPACT, {"strategy": strategy, **flags})
     path = Path(given["config_file"]) if given["config_file"] else None
     loaded = load_config(path, environ=os.environ, overrides=_catalog(given), cwd=Path.cwd())
     app = build_app(loaded, environ=os.environ, announce=lambda text: click.echo(text, err=True))

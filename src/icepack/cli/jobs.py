@@ -18,7 +18,8 @@ from icepack.domain.actions import ActionKind, action_to_json
 from icepack.domain.job import Job, JobEvent, JobFilter, JobPage, JobRequest, JobState, Submission, Submitted
 from icepack.domain.queue_ports import AuditEvent
 from icepack.domain.units import format_size
-from icepack.domain.wire import to_json
+from icepack.domain.verification import ValueProof
+from icepack.domain.wire import from_json, to_json
 from icepack.errors import InvalidOption
 from icepack.wiring import App
 
@@ -197,6 +198,12 @@ def _show_job(job: Job, events: list[JobEvent]) -> None:
         say(f"  {event.at:%Y-%m-%d %H:%M:%S} {event.kind}{by}{said}")
 
 
+def _proven(job: Job) -> str:
+    document = (job.details or {}).get("value_proof")
+    proof = from_json(ValueProof, document) if document else None
+    return proof.sentence if proof is not None and proof.total else ""
+
+
 def _facts(job: Job) -> dict[str, str]:
     done = job.progress
     facts = {
@@ -210,6 +217,7 @@ def _facts(job: Job) -> dict[str, str]:
         "read and written": f"{format_size(done.bytes_read)}, {format_size(done.bytes_written)}"
         if done.bytes_read
         else "",
+        "proven": _proven(job),
         "message": job.message,
     }
     return {name: value for name, value in facts.items() if value}

@@ -6,6 +6,7 @@ import click
 
 from icepack.cli import render
 from icepack.cli.context import application, each_table, format_option
+from icepack.cli.native import disabled_tables
 from icepack.domain.actions import ActionKind
 from icepack.domain.run import RunState
 
@@ -18,11 +19,12 @@ ONE_TABLE = click.argument("pattern", metavar="TABLE")
 @click.option("--internal", "include_internal", is_flag=True, help="Also tables whose name starts with an underscore.")
 @format_option
 @click.pass_context
-def tables(ctx: click.Context, patterns: tuple[str, ...], include_internal: bool, output: str) -> None:
+def tables(ctx: click.Context, patterns: tuple[str, ...], include_internal: bool, output: str) -> int:
     """List every table of the lake, or those that the names and globs mean."""
     with application(ctx) as app:
-        found = app.service.tables(patterns, include_internal=include_internal)
+        found = app.service.discover(patterns, include_internal=include_internal)
         render.show_tables(found, output)
+        return 1 if found.silent_catalogs else 0
 
 
 @click.command()
@@ -42,8 +44,8 @@ def inspect(ctx: click.Context, pattern: str, output: str) -> None:
 def health(ctx: click.Context, patterns: tuple[str, ...], output: str) -> int:
     """Score tables from 0 to 100 and say what is wrong with them."""
     with application(ctx) as app:
-        seen, failed = each_table(app.service.tables(patterns), app.service.assess)
-        render.show_health(seen, failed, output, detailed=len(seen) == 1)
+        seen, failed = each_table(app.service.discover(patterns), app.service.assess)
+        render.show_health(seen, failed, output, off=disabled_tables(app), detailed=len(seen) == 1)
         return 1 if failed else 0
 
 
@@ -55,7 +57,7 @@ def health(ctx: click.Context, patterns: tuple[str, ...], output: str) -> int:
 def recommend(ctx: click.Context, patterns: tuple[str, ...], explain: bool, output: str) -> int:
     """Say what to do about tables, in which order, at what cost."""
     with application(ctx) as app:
-        seen, failed = each_table(app.service.tables(patterns), app.service.advise)
+        seen, failed = each_table(app.service.discover(patterns), app.service.advise)
         render.show_recommendations(seen, failed, output, explain=explain)
         return 1 if failed else 0
 
@@ -68,7 +70,7 @@ def recommend(ctx: click.Context, patterns: tuple[str, ...], explain: bool, outp
 def plan(ctx: click.Context, patterns: tuple[str, ...], files: bool, output: str) -> int:
     """Dry run: file groups, order, bytes, expected cost and time. Nothing is touched."""
     with application(ctx) as app:
-        seen, failed = each_table(app.service.tables(patterns), app.service.plan)
+        seen, failed = each_table(app.service.discover(patterns), app.service.plan)
         render.show_plans(seen, failed, output, with_files=files)
         return 1 if failed else 0
 

@@ -10,6 +10,7 @@ import click
 
 from icepack.domain.actions import ACTION_TYPES, ActionKind, Layout, RewriteEngine, Strategy
 from icepack.domain.units import parse_duration, parse_size
+from icepack.domain.verification import ProofLevel
 from icepack.errors import InvalidOption
 
 
@@ -35,6 +36,11 @@ class _StrategyName(click.ParamType[Strategy]):
 
 size = _Size()
 strategy_type = _StrategyName()
+proof_option = click.option(
+    "--proof",
+    type=click.Choice([level.value for level in ProofLevel]),
+    help="count: row counts only; sampled: values of new classes of files and of a sample; full: values of all groups.",
+)
 
 
 def given_parameters(kind: ActionKind, flags: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,6 +60,8 @@ def _read(name: str, value: Any) -> Any:
             return Layout(value)
         case "engine":
             return RewriteEngine(value)
+        case "proof":
+            return ProofLevel(value)
         case "columns":
             return tuple(column.strip() for column in value.split(",") if column.strip())
         case "older_than":

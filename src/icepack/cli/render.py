@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import Any
 
+from icepack.cli.context import Failures
 from icepack.cli.pictures import console, grid, print_json, row, say, score, short_names, show_errors
 from icepack.domain.health import HealthReport
-from icepack.domain.ports import ExpiryPreview
+from icepack.domain.ports import DiscoveredTables, ExpiryPreview
 from icepack.domain.run import RunRecord, RunState, totals
 from icepack.domain.status import PartitionStatus, TableStatus
 from icepack.domain.table import TableId
 from icepack.domain.units import format_duration, format_size
+from icepack.domain.verification import NativeDisabled
 from icepack.domain.wire import to_json
 from icepack.service.service import Advice, Assessment, TablePlan
 
@@ -28,14 +31,26 @@ def errors_json(failed: Failed) -> list[dict[str, str]]:
     return [{"table": str(table), "error": message} for table, message in failed]
 
 
-def show_tables(found: Sequence[TableId], output: str) -> None:
+def failures_json(failures: Failures) -> dict[str, Any]:
+    return {"errors": errors_json(failures.tables), "silent_catalogs": dict(failures.silent_catalogs)}
+
+
+def show_tables(found: DiscoveredTables, output: str) -> None:
     if output == "json":
-        print_json({"tables": [table_json(table) for table in found]})
+        listed = [table_json(table) for table in found.tables]
+        print_json({"tables": listed, "silent_catalogs": dict(found.silent_catalogs)})
         return
-    for table in found:
+    for table in found.tables:
         say(str(table))
-    if not found:
+    if not found.tables:
         say("No tables.")
+    show_failures(Failures(silent_catalogs=found.silent_catalogs))
+
+
+def show_failures(failures: Failures) -> None:
+    show_errors(failures.tables)
+    for name, reason in failures.silent_catalogs.items():
+        say(f"✗ catalog {name}: {reason}")
 
 
 def show_status(assessment: Assessment, output: str) -> None:
@@ -132,22 +147,43 @@ def show_issues(health: HealthReport) -> None:
         say(f"  −{issue.penalty:<4g} {issue.code}: {issue.sentence}")
 
 
-def show_health(seen: Sequence[Assessment], failed: Failed, output: str, *, detailed: bool) -> None:
+def show_health(
+    seen: Sequence[Assessment],
+    failed: Failures,
+    output: str,
+    *,
+    off: Mapping[TableId, NativeDisabled],
+    detailed: bool,
+) -> None:
+    """`off` has the tables whose native rewrite is switched off."""
     if output == "json":
-        tables = [
-            {
-                "table": str(item.status.table),
-                "health": to_json(item.health),
-                "totals": to_json(totals(item.status, item.health.score)),
-            }
-            for item in seen
-        ]
-        print_json({"tables": tables, "errors": errors_json(failed)})
+        print_json({"tables": [_health_json(item, off) for item in seen], **failures_json(failed)})
         return
     print_health_table(seen)
     if detailed:
         show_issues(seen[0].health)
-    show_errors(failed)
+    for item in seen:
+        if item.status.table in off:
+            say(native_line(off[item.status.table]))
+    show_failures(failed)
+
+
+def _health_json(item: Assessment, off: Mapping[TableId, NativeDisabled]) -> dict[str, Any]:
+    entry = off.get(item.status.table)
+    return {
+        "table": str(item.status.table),
+        "health": to_json(item.health),
+        "totals": to_json(totals(item.status, item.health.score)),
+        "native_disabled": None if entry is None else to_json(entry),
+    }
+
+
+def native_line(entry: NativeDisabled) -> str:
+    """That the native rewrite is off, since when and why, and the command that switches it on again."""
+    return (
+        f"The native rewrite is off for {entry.table} since {entry.disabled_at:%Y-%m-%d %H:%M} UTC: {entry.reason} "
+        f"To switch it on again: icepack native enable {quote(str(entry.table))}"
+    )
 
 
 def print_health_table(seen: Sequence[Assessment], title: str | None = None) -> None:
@@ -176,7 +212,7 @@ def _wrong(health: HealthReport) -> str:
     return ", ".join(issue.code.replace("_", " ") for issue in health.issues) or "healthy"
 
 
-def show_recommendations(seen: Sequence[Advice], failed: Failed, output: str, *, explain: bool) -> None:
+def show_recommendations(seen: Sequence[Advice], failed: Failures, output: str, *, explain: bool) -> None:
     if output == "json":
         tables = [
             {
@@ -187,13 +223,13 @@ def show_recommendations(seen: Sequence[Advice], failed: Failed, output: str, *,
             }
             for item in seen
         ]
-        print_json({"tables": tables, "errors": errors_json(failed)})
+        print_json({"tables": tables, **failures_json(failed)})
         return
     print_recommendations(seen)
     if explain:
         for item in seen:
             _explain(item)
-    show_errors(failed)
+    show_failures(failed)
 
 
 def print_recommendations(seen: Sequence[Advice], title: str | None = None) -> None:
@@ -245,7 +281,7 @@ def _named(values: dict[str, Any]) -> str:
     return ", ".join(f"{key}={value}" for key, value in shown.items()) or "none"
 
 
-def show_plans(seen: Sequence[TablePlan], failed: Failed, output: str, *, with_files: bool) -> None:
+def show_plans(seen: Sequence[TablePlan], failed: Failures, output: str, *, with_files: bool) -> None:
     if output == "json":
         plans = [
             {
@@ -256,11 +292,11 @@ def show_plans(seen: Sequence[TablePlan], failed: Failed, output: str, *, with_f
             }
             for item in seen
         ]
-        print_json({"plans": plans, "errors": errors_json(failed)})
+        print_json({"plans": plans, **failures_json(failed)})
         return
     for item in seen:
         _show_plan(item, with_files)
-    show_errors(failed)
+    show_failures(failed)
 
 
 def plan_json(item: TablePlan, *, with_files: bool) -> dict[str, Any]:
@@ -366,6 +402,8 @@ def outcome(run: RunRecord) -> str:
         parts.append(f"{effect.snapshots_removed:,} snapshots expired")
     if effect.files_deleted:
         parts.append(f"{effect.files_deleted:,} files deleted ({format_size(effect.bytes_deleted)})")
+    if run.value_proof is not None and run.value_proof.total:
+        parts.append(run.value_proof.sentence)
     if run.message:
         parts.append(run.message)
     return "; ".join(parts) or "nothing to do"

@@ -10,6 +10,7 @@ from threading import Event
 from typing import Any
 
 from icepack.cli import render
+from icepack.cli.context import Failures
 from icepack.cli.pictures import change, console, grid, print_json, row, say, score_change, short_names
 from icepack.domain.actions import Action, Compact, ExpireSnapshots, RemoveOrphanFiles, action_to_json
 from icepack.domain.ports import Progress, ProgressSink, no_progress
@@ -17,10 +18,13 @@ from icepack.domain.recommendation import RecommendedAction
 from icepack.domain.run import Proof, RunRecord, RunState, Totals
 from icepack.domain.table import TableId
 from icepack.domain.units import format_duration, format_size
+from icepack.domain.verification import ValueProof
 from icepack.domain.wire import to_json
 from icepack.service.service import Advice, CompactionService, MaintainStep
 
-MARKS = {RunState.SUCCEEDED: "✓", RunState.CANCELLED: "–"}
+MARKS = {RunState.SUCCEEDED: "✓", RunState.CANCELLED: "–", RunState.REFUSED: "!"}
+
+MOST_DIFFERENCES = 20
 
 
 class Bar:
@@ -65,7 +69,11 @@ def progress_bar(output: str, total: int = 1) -> Iterator[Bar]:
 
 
 def maintain_with_bar(
-    service: CompactionService, busy: Sequence[Advice], cancel: Event, output: str
+    service: CompactionService,
+    busy: Sequence[Advice],
+    cancel: Event,
+    output: str,
+    settings: Mapping[str, Any] | None = None,
 ) -> list[MaintainStep]:
     """Runs what is recommended; the bar counts the actions of the plan that was shown."""
     names = short_names(item.status.table for item in busy)
@@ -81,7 +89,10 @@ def maintain_with_bar(
             if current:
                 current[0](told)
 
-        for step in service.maintain(list(names), progress=progress, cancel=cancel, on_start=starting):
+        steps_made = service.maintain(
+            list(names), progress=progress, cancel=cancel, on_start=starting, settings=settings
+        )
+        for step in steps_made:
             steps.append(step)
             bar.step()
             if output == "table":
@@ -94,20 +105,40 @@ def _show_step(step: MaintainStep, names: dict[TableId, str]) -> None:
         say(f"✗ {names[step.table]}: {step.error}")
         return
     record = step.record
-    mark = MARKS.get(record.state, "✗")
+    mark = _mark(record)
     took = format_duration(record.realised_seconds)
-    say(f"{mark} {names[step.table]}: {record.kind} — {render.outcome(record)} ({took})")
+    said = "refused: " if record.state is RunState.REFUSED else ""
+    say(f"{mark} {names[step.table]}: {record.kind} — {said}{render.outcome(record)} ({took})")
+    show_assumptions(record.details or {})
+
+
+def show_assumptions(details: Mapping[str, Any]) -> None:
+    """What an orphan removal took for granted of tables that could not be read."""
+    for item in details.get("assumed_locations", ()):
+        say(f"    assumed: {item['sentence']}")
+
+
+def _mark(record: RunRecord) -> str:
+    """A success with a mismatch is not to be overlooked."""
+    has_mismatch = record.value_proof is not None and record.value_proof.mismatch is not None
+    return "!" if has_mismatch and record.state is RunState.SUCCEEDED else MARKS.get(record.state, "✗")
 
 
 def show_steps(steps: Sequence[MaintainStep]) -> None:
-    """Before → after per table, then whatever went wrong."""
+    """Before → after per table, then what failed, and what a guard rail refused."""
     print_before_after([step.record for step in steps if step.record is not None])
     failed = [step for step in steps if step.error or (step.record and step.record.state not in MARKS)]
-    if failed:
-        say(f"{len(failed)} of {len(steps)} failed or were refused:")
-        for step in failed:
-            kind = f" {step.record.kind}" if step.record else ""
-            say(f"  ✗ {step.table}{kind}: {step.error or (step.record.message if step.record else '')}")
+    refused = [step for step in steps if step.record and step.record.state is RunState.REFUSED]
+    for some, word, mark in ((failed, "failed", "✗"), (refused, "refused", "!")):
+        if some:
+            say(f"{len(some)} of {len(steps)} {word}:")
+            _list_steps(some, mark)
+
+
+def _list_steps(steps: Sequence[MaintainStep], mark: str) -> None:
+    for step in steps:
+        kind = f" {step.record.kind}" if step.record else ""
+        say(f"  {mark} {step.table}{kind}: {step.error or (step.record.message if step.record else '')}")
 
 
 def print_before_after(records: Sequence[RunRecord], title: str | None = None) -> None:
@@ -144,9 +175,7 @@ def _changes(before: Totals, after: Totals) -> tuple[str, ...]:
     )
 
 
-def maintenance_json(
-    planned: Sequence[Advice], steps: Sequence[MaintainStep], unreadable: render.Failed
-) -> dict[str, Any]:
+def maintenance_json(planned: Sequence[Advice], steps: Sequence[MaintainStep], unreadable: Failures) -> dict[str, Any]:
     """One shape, whether it ran or not."""
     spans = before_and_after([step.record for step in steps if step.record is not None])
     return {
@@ -165,7 +194,7 @@ def maintenance_json(
             {"table": str(table), "before": to_json(before), "after": to_json(after)}
             for table, (before, after) in spans.items()
         ],
-        "errors": render.errors_json(unreadable),
+        **render.failures_json(unreadable),
     }
 
 
@@ -173,8 +202,11 @@ def state_code(state: RunState) -> int:
     return {RunState.SUCCEEDED: 0, RunState.CANCELLED: 130}.get(state, 1)
 
 
-def exit_code(steps: Sequence[MaintainStep]) -> int:
-    codes = [state_code(step.record.state) if step.record else 1 for step in steps]
+def exit_code(steps: Sequence[MaintainStep], *, strict: bool = False) -> int:
+    """Of many actions: one that a guard rail refused is listed, and a failure only where `strict` says so."""
+    states = [step.record.state if step.record else RunState.FAILED for step in steps]
+    counted = [state for state in states if strict or state is not RunState.REFUSED]
+    codes = [state_code(state) for state in counted]
     return 130 if 130 in codes else max(codes, default=0)
 
 
@@ -182,12 +214,32 @@ def show_record(record: RunRecord) -> None:
     _show_step(MaintainStep(table=record.table, record=record), short_names([record.table]))
     for proof in record.proofs:
         say(f"  proof: {proof_line(proof)}")
+    if record.value_proof is not None:
+        for line in value_proof_lines(record.value_proof):
+            say(f"  {line}")
     print_before_after([record])
 
 
 def proof_line(proof: Proof) -> str:
     verdict = "equal" if proof.holds else "DIFFERENT"
     return f"{proof.method}, {proof.rows_before:,} before and {proof.rows_after:,} after: {verdict}"
+
+
+def value_proof_lines(proof: ValueProof) -> Iterator[str]:
+    """What was compared and why, what differed, and which groups failed natively."""
+    if proof.rows_compared:
+        why = ", ".join(f"{reason.replace('_', ' ')} {count:,}" for reason, count in sorted(proof.reasons.items()))
+        yield f"values: {proof.rows_compared:,} rows compared" + (f" ({why})" if why else "")
+    for failure in proof.failures:
+        where = f" of {failure.partition}" if failure.partition else ""
+        yield f"native rewrite{where} failed, Spark's procedure did it: {failure.error}"
+    if proof.mismatch is not None:
+        for difference in proof.mismatch.differences[:MOST_DIFFERENCES]:
+            where = f" in {difference.file}" if difference.file else ""
+            yield (
+                f"different: {difference.column or 'rows'} {difference.measure}{where}: "
+                f"{difference.before} before, {difference.after} after"
+            )
 
 
 def dry_run(service: CompactionService, table: TableId, action: Action, output: str) -> int:
@@ -216,6 +268,7 @@ def dry_run(service: CompactionService, table: TableId, action: Action, output: 
 
 
 def _show_orphans(found: Mapping[str, Any]) -> None:
+    show_assumptions(found)
     for path in found.get("would_delete", ()):
         say(path)
     say(f"{found.get('would_delete_count', 0):,} orphans would be deleted.")

@@ -145,6 +145,7 @@ def upgrade(ctx: click.Context) -> None:
 @click.option("--statuses", help="Keep figures of tables of this age.")
 @click.option("--assessments", help="Keep health reports of this age.")
 @click.option("--audit", "audit_entries", help="Keep audit entries of this age.")
+@click.option("--classes", help="Keep classes of files that were last compared by value at this age.")
 @format_option
 @click.pass_context
 def prune(ctx: click.Context, /, output: str, audit_entries: str | None, **ages: str | None) -> None:

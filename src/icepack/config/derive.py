@@ -61,6 +61,7 @@ _COMPACTION_PARAMETERS = {
     "small_file_threshold": "small_file_bytes",
     "min_input_files": "min_input_files",
     "engine": "engine",
+    "proof": "proof",
     "partial_progress": "partial_progress",
     "partition_filter": "partition_filter",
     "max_cost": "max_cost_dollars",

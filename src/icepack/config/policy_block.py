@@ -25,6 +25,7 @@ from icepack.config.types import (
 )
 from icepack.domain.actions import ActionKind, Layout, RewriteEngine, Strategy
 from icepack.domain.policy import POLICY_KEYS, Policy, read_policy_values
+from icepack.domain.verification import ProofLevel
 from icepack.errors import ConfigError
 
 _DEFAULT = Policy()
@@ -44,6 +45,7 @@ class PolicyBlock(Section):
     min_input_files: int = _DEFAULT.min_input_files
     fragment_ratio_threshold: float = _DEFAULT.fragment_ratio_threshold
     engine: RewriteEngine = _DEFAULT.engine
+    proof: ProofLevel = _DEFAULT.proof
     partial_progress: bool = _DEFAULT.partial_progress
     partition_filter: FilterText = _DEFAULT.partition_filter
     open_partition_grace: Duration = _DEFAULT.open_partition_grace

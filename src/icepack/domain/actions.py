@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, TypeAdapter
 
 from icepack.domain.files import PartitionKey, PartitionValue
+from icepack.domain.verification import ProofLevel
 
 
 class ActionKind(StrEnum):
@@ -87,6 +88,8 @@ class Compact:
     max_cost_dollars: float | None = None
     engine: RewriteEngine = RewriteEngine.NATIVE
     """Who rewrites: the kernel where it is exact, or Spark's procedure throughout."""
+    proof: ProofLevel = ProofLevel.SAMPLED
+    """How much of what was rewritten is compared by value before it is committed."""
     options: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -225,6 +225,7 @@ def _compact_action(
         delete_file_threshold=1 if apply_deletes else None,
         partitions=() if whole_table else selections,
         engine=policy.engine,
+        proof=policy.proof,
         partial_progress=policy.partial_progress,
         max_cost_dollars=policy.max_cost,
     )

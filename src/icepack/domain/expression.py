@@ -87,6 +87,9 @@ MAX_CONDITIONS = 100
 _KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "like"})
 
 
+_FINER_DIGITS = re.compile(r"\.\d{6}(\d{1,3})(?!\d)")
+
+
 def parse_filter(text: str, now: datetime) -> Expression:
     """The expression that `text` means at `now`; dates and times are UTC."""
     return _Parser(text, now.astimezone(UTC)).parse()
@@ -333,9 +336,18 @@ def coerce(value: Literal, column_type: str) -> str | int | float | bool:
 def _timestamp_text(text: str, column_type: str) -> str:
     """As written when it is no time, so that whoever compares it can say so."""
     try:
-        return _moment_text(datetime.fromisoformat(text), column_type)
+        exact = _moment_text(datetime.fromisoformat(text), column_type)
     except (ValueError, OverflowError):
         return text
+    finer = _FINER_DIGITS.search(text) if column_type.endswith("_ns") else None
+    return exact if finer is None else _with_digits(exact, finer[1])
+
+
+def _with_digits(text: str, finer: str) -> str:
+    """Nanoseconds, which Python's own times do not have."""
+    head, zone = (text[:-6], text[-6:]) if text.endswith("+00:00") else (text, "")
+    seconds, _, micros = head.partition(".")
+    return f"{seconds}.{micros or '000000'}{finer}{zone}"
 
 
 def _moment_text(moment: datetime, column_type: str) -> str:

@@ -40,6 +40,13 @@ class Reason(StrEnum):
     OTHER = "other"
 
 
+class CheckResult(StrEnum):
+    """What a comparison by value found."""
+
+    EQUAL = "equal"
+    DIFFERENT = "different"
+
+
 @dataclass(frozen=True, slots=True)
 class Series:
     """One line of a metric: its name, and the values of its labels in their order."""
@@ -132,12 +139,22 @@ REALISED_DOLLARS = _counter(
 )
 ESTIMATED_SECONDS = _counter("icepack_compute_estimated_seconds_total", "Core-seconds that jobs should have taken.")
 REALISED_SECONDS = _counter("icepack_compute_realised_seconds_total", "Core-seconds that the same jobs took.")
+VALUE_CHECKS = _counter(
+    "icepack_value_checks_total",
+    "Groups and commits of compactions whose values were compared with their inputs, by result.",
+    labels={"result": tuple(result.value for result in CheckResult)},
+)
+NATIVE_FAILURES = _counter(
+    "icepack_native_failures_total", "Groups whose native rewrite failed, so that Spark's procedure rewrote them."
+)
+NATIVE_DISABLED = _gauge("icepack_native_disabled_tables", "Tables for which the native rewrite is switched off.")
 
 METRICS = (
     *(COMPACTIONS, DURATION, FILES, BYTES_READ, BYTES_WRITTEN, FILE_SIZES, RATIO, PENDING, ACTIVE, LAST),
     *(JOBS, FAILURES, WAITS, DEPTH, AGE, RUNNING, WORKERS, IDLE_WORKERS, LOST_WORKERS),
     *(LOCKS, LOCK_WAITS, LOCK_WAIT),
     *(CACHE_AGE, CACHE_FAILING, ESTIMATED_DOLLARS, REALISED_DOLLARS, ESTIMATED_SECONDS, REALISED_SECONDS),
+    *(VALUE_CHECKS, NATIVE_FAILURES, NATIVE_DISABLED),
 )
 
 Figures = Mapping[Series, float]

@@ -51,6 +51,7 @@ def _compaction(
         "small_file_bytes": min(policy.small_file_threshold, target * 3 // 4),
         "min_input_files": policy.min_input_files,
         "engine": policy.engine,
+        "proof": policy.proof,
         "partial_progress": policy.partial_progress,
         "partition_filter": policy.partition_filter,
         "max_cost_dollars": policy.max_cost,

@@ -16,6 +16,7 @@ from icepack.domain.actions import ActionKind, Layout, RewriteEngine, Strategy
 from icepack.domain.status import DEFAULT_TARGET_FILE_BYTES
 from icepack.domain.table import TableId, TablePattern
 from icepack.domain.units import MIB, from_milliseconds, parse_duration, parse_size
+from icepack.domain.verification import ProofLevel
 from icepack.domain.windows import Window, parse_windows
 from icepack.errors import ConfigError
 
@@ -39,6 +40,8 @@ class Policy:
     min_input_files: int = 5
     fragment_ratio_threshold: float = 0.1
     engine: RewriteEngine = RewriteEngine.NATIVE
+    proof: ProofLevel = ProofLevel.SAMPLED
+    """How much of what a compaction rewrites is compared by value before it is committed."""
     partial_progress: bool = False
     partition_filter: str | None = None
     open_partition_grace: timedelta = timedelta(hours=1)
@@ -138,6 +141,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "min_input_files": _at_least(1, _whole),
     "fragment_ratio_threshold": _at_least(0, _number),
     "engine": _choice(RewriteEngine),
+    "proof": _choice(ProofLevel),
     "partial_progress": _flag,
     "partition_filter": _optional(str),
     "open_partition_grace": parse_duration,

@@ -12,11 +12,13 @@ from uuid import UUID
 from icepack.domain.actions import Action, ActionKind, ExpireSnapshots
 from icepack.domain.expression import Expression
 from icepack.domain.files import FileListing, PartitionKey
+from icepack.domain.locations import TableLocations
 from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.recommendation import PastRun
 from icepack.domain.run import CommitFacts, RunRecord, RunState, Stamp
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
+from icepack.domain.verification import Mismatch, ValueComparison, ValueProof, VerificationStore
 from icepack.errors import Cancelled
 
 
@@ -45,15 +47,33 @@ class ExpiryPreview:
         return self.data_files + self.delete_files + self.manifests + self.manifest_lists + self.statistics_files
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveredTables:
+    """The tables of the catalogs that answered."""
+
+    tables: tuple[TableId, ...]
+    silent_catalogs: Mapping[str, str] = field(default_factory=dict)
+    """Catalogs that did not answer, with their reason."""
+
+
 class Discovery(Protocol):
     """Finds tables."""
 
-    def tables(self, catalog: str | None = None) -> list[TableId]: ...
+    def tables(self, catalog: str | None = None) -> list[TableId]:
+        """Raises where a catalog does not answer."""
+        ...
+
+    def discover(self) -> DiscoveredTables:
+        """A catalog that does not answer hides no other's tables."""
+        ...
 
     def exists(self, table: TableId) -> bool: ...
 
-    def locations(self) -> Mapping[TableId, tuple[str, ...]]:
-        """Every place where each table of every catalog lies; orphan removal must know its neighbours."""
+    def locations(self) -> TableLocations:
+        """Every place where each table of every catalog lies; orphan removal must know its neighbours.
+
+        A table that cannot be read, or a catalog that does not answer, is in it with what is assumed of it.
+        """
         ...
 
 
@@ -107,6 +127,10 @@ def no_progress(_: Progress) -> None:
     """For callers that do not watch."""
 
 
+def no_proof(_: ValueProof) -> None:
+    """For callers that keep no record."""
+
+
 def unquestioned() -> None:
     """For work that needs nobody's leave."""
 
@@ -119,6 +143,7 @@ class EngineResult:
     bytes_deleted: int = 0
     failed_groups: int = 0
     details: Mapping[str, Any] = field(default_factory=dict)
+    value_proof: ValueProof | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +154,7 @@ class RunContext:
     now: datetime
     where: Expression | None = None
     foreign_locations: Mapping[str, str] = field(default_factory=dict)
-    """Locations of all other tables, by location, with the table's name for the message."""
+    """Locations of all other tables, by location, each with the end of a sentence: `where table a.b.c lies`."""
     progress: ProgressSink = no_progress
     cancel: Event = field(default_factory=Event)
     still_mine: Callable[[], None] = unquestioned
@@ -137,6 +162,10 @@ class RunContext:
 
     plan: Callable[[], CompactionPlan] | None = None
     """Which files a compaction rewrites, planned from the current snapshot; engines that plan themselves do not ask."""
+    verification: VerificationStore | None = None
+    """What is known of the native rewrite on this table; None makes every class of files a new one."""
+    proven: Callable[[ValueProof], None] = no_proof
+    """Told what this attempt has proven so far; kept in the run record even if the attempt then fails."""
     told: Event = field(default_factory=Event)
     """Set by whoever tells the progress from inside the work; nobody else then does."""
 
@@ -155,6 +184,16 @@ class ActionEngine(Protocol):
     def run(self, table: TableId, action: Action, context: RunContext) -> EngineResult: ...
 
     def count_rows(self, table: TableId, snapshot_id: int) -> int: ...
+
+    def compare_values(
+        self, table: TableId, snapshot_id: int, against_id: int, *, all_files: bool = False
+    ) -> ValueComparison:
+        """Two snapshots by value; files that both have are read only if `all_files` asks for it."""
+        ...
+
+    def repeat_check(self, table: TableId, mismatch: Mismatch) -> ValueComparison:
+        """Rewrites the files of a mismatch natively once more, compares, and commits nothing."""
+        ...
 
     def roll_back(self, table: TableId, snapshot_id: int, parent_id: int) -> bool:
         """Points main at the parent by compare-and-swap; False when the snapshot is no longer its head."""

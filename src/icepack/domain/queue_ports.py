@@ -350,6 +350,8 @@ class KeepFor:
     statuses: timedelta | None = timedelta(days=365)
     assessments: timedelta | None = timedelta(days=90)
     audit: timedelta | None = timedelta(days=365)
+    classes: timedelta | None = timedelta(days=365)
+    """Classes of files whose values were compared; one that is dropped is compared again when it is next met."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,6 +365,7 @@ class Pruned:
     statuses: int = 0
     assessments: int = 0
     audit: int = 0
+    classes: int = 0
 
 
 class Retention(Protocol):

@@ -17,6 +17,7 @@ from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.recommendation import ExpectedEffect
 from icepack.domain.status import SizeBucket, TableStatus
 from icepack.domain.table import TableId
+from icepack.domain.verification import ValueProof
 
 
 class RunState(StrEnum):
@@ -110,6 +111,11 @@ class CommitFacts:
     """The data files that it added, by size; sizes that none has are left out."""
 
     @property
+    def is_native(self) -> bool:
+        """Only the native rewrite says how many deleted rows it has left out."""
+        return self.rows_dropped is not None
+
+    @property
     def touches_files(self) -> bool:
         """Rewriting manifests touches none."""
         changed = (
@@ -189,6 +195,8 @@ class RunRecord:
     after: Totals | None = None
     effect: RealisedEffect = RealisedEffect()
     proofs: tuple[Proof, ...] = ()
+    value_proof: ValueProof | None = None
+    """What was compared by value; None for actions that rewrite no rows."""
     commits: tuple[int, ...] = ()
     expected: ExpectedEffect | None = None
     estimate: CostEstimate | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 from icepack.domain import figures
 from icepack.domain.actions import ActionKind
-from icepack.domain.figures import Ended, Metric, Reason, Series
+from icepack.domain.figures import CheckResult, Ended, Metric, Reason, Series
 from icepack.domain.fleet import expected_spending, realised_spending_of
 from icepack.domain.job import JobState
 from icepack.domain.plan.cost import CostEstimate, CostModel
@@ -106,6 +106,14 @@ def _count_compaction(found: Tally, job: EndedJob, end: Ended) -> None:
     if end is Ended.SUCCESS:
         found.raise_to(figures.LAST, job.finished_at.timestamp())
     _count_effect(found, (job.record or {}).get("effect") or {})
+    _count_checks(found, (job.record or {}).get("value_proof") or {})
+
+
+def _count_checks(found: Tally, proof: Mapping[str, Any]) -> None:
+    equal = proof.get("groups_compared", 0) + proof.get("commits_compared", 0)
+    found.add(figures.VALUE_CHECKS, equal, CheckResult.EQUAL.value)
+    found.add(figures.VALUE_CHECKS, proof.get("mismatch") is not None, CheckResult.DIFFERENT.value)
+    found.add(figures.NATIVE_FAILURES, len(proof.get("failures", ())))
 
 
 def _count_effect(found: Tally, effect: Mapping[str, Any]) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from icepack.domain.actions import ORPHAN_AGE_FLOOR, RemoveOrphanFiles
-from icepack.domain.locations import OWN_PATH_PROPERTIES, is_inside, normalize_location, overlap
+from icepack.domain.locations import is_inside, normalize_location, overlap, own_places
 from icepack.domain.ports import EngineResult, RunContext
 from icepack.domain.table import TableId
 from icepack.domain.units import format_duration
@@ -34,7 +34,7 @@ def remove_orphan_files(
     location = action.location or table.location()
     check_age(action.older_than, action.override_age_floor)
     check_collection_allowed(properties)
-    check_location(location, [table.location(), *(properties[key] for key in OWN_PATH_PROPERTIES if key in properties)])
+    check_location(location, own_places(table.location(), properties))
     check_neighbours(location, context.foreign_locations)
     candidates = _list(spark, table, location, action, context.now - action.older_than)
     if all(is_table_metadata(path) for path in candidates):
@@ -123,10 +123,10 @@ def check_location(location: str, own: Sequence[str]) -> None:
 
 
 def check_neighbours(location: str, foreign: Mapping[str, str]) -> None:
-    for place, name in foreign.items():
+    for place, clause in foreign.items():
         if overlap(location, place):
             raise Refused(
-                f"{location} overlaps with {place}, where table {name} lies: its files would look like orphans.",
+                f"{location} overlaps with {place}, where {clause}: its files would look like orphans.",
                 "Narrow the search with --location to a folder that only this table uses.",
             )
 

@@ -22,15 +22,18 @@ from icepack.domain.actions import (
 from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.ports import EngineResult, RunContext
 from icepack.domain.table import TableId
+from icepack.domain.verification import Mismatch, ValueComparison
 from icepack.engine import sql
 from icepack.engine.columns import check_sayable, sayable_statistics_columns
 from icepack.engine.java_errors import java_faults
 from icepack.engine.java_expressions import JavaExpressions
 from icepack.engine.native.compaction import NativeCompaction, Outcome, report
+from icepack.engine.native.repeat import repeat_check
 from icepack.engine.options import at_least_one, compaction_options, flag, sort_column, take_known
 from icepack.engine.orphans import check_collection_allowed, remove_orphan_files
 from icepack.engine.session import SparkSessions
 from icepack.engine.storage import collector, delete, drain, unreferenced
+from icepack.engine.verification.snapshots import compare_snapshots
 from icepack.errors import Cancelled, CommitConflict, InvalidOption
 
 if TYPE_CHECKING:
@@ -50,11 +53,24 @@ class SparkSessionEngine:
         self._catalog_names = catalog_names or {}
 
     def run(self, table: TableId, action: Action, context: RunContext) -> EngineResult:
-        return self._sessions.watch(lambda: self._run(self._as_spark_says(table), action, context), context)
+        return self._sessions.watch(lambda: self._run(table, action, context), context)
 
     def count_rows(self, table: TableId, snapshot_id: int) -> int:
         with java_faults(f"Counting the rows of {table}"):
             return int(self._sessions.execute(sql.count_at(self._as_spark_says(table), snapshot_id))[0]["rows"])
+
+    def compare_values(
+        self, table: TableId, snapshot_id: int, against_id: int, *, all_files: bool = False
+    ) -> ValueComparison:
+        with java_faults(f"Comparing snapshots {snapshot_id} and {against_id} of {table}"):
+            spark = activated(self._sessions.spark)
+            loaded = load_table(spark, self._as_spark_says(table))
+            return compare_snapshots(spark, loaded, snapshot_id, against_id, all_files=all_files)
+
+    def repeat_check(self, table: TableId, mismatch: Mismatch) -> ValueComparison:
+        with java_faults(f"Repeating a value check on {table}"):
+            spark = activated(self._sessions.spark)
+            return repeat_check(spark, load_table(spark, self._as_spark_says(table)), mismatch)
 
     def roll_back(self, table: TableId, snapshot_id: int, parent_id: int) -> bool:
         try:
@@ -74,7 +90,8 @@ class SparkSessionEngine:
         """A catalog whose name Spark cannot have goes by another there."""
         return replace(table, catalog=self._catalog_names.get(table.catalog, table.catalog))
 
-    def _run(self, table_id: TableId, action: Action, context: RunContext) -> EngineResult:
+    def _run(self, asked: TableId, action: Action, context: RunContext) -> EngineResult:
+        table_id = self._as_spark_says(asked)
         with java_faults(f"{action.kind} on {table_id}"):
             spark = activated(self._sessions.spark)
             if context.cancel.is_set():
@@ -83,7 +100,7 @@ class SparkSessionEngine:
             context.check()
             match action:
                 case Compact():
-                    return compact(spark, table, action, context)
+                    return compact(spark, asked, table, action, context)
                 case RewritePositionDeletes():
                     return rewrite_position_deletes(spark, table, action, context)
                 case RewriteManifests():
@@ -138,7 +155,7 @@ def roll_back(spark: SparkSession, table: Any, snapshot_id: int, parent_id: int)
     return True
 
 
-def compact(spark: SparkSession, table: Any, action: Compact, context: RunContext) -> EngineResult:
+def compact(spark: SparkSession, table_id: TableId, table: Any, action: Compact, context: RunContext) -> EngineResult:
     """By icepack's own kernel where that is exact; by Spark's procedure where it is not, or is asked for."""
     check_order(table.schema(), action)
     if table.currentSnapshot() is None:
@@ -149,22 +166,24 @@ def compact(spark: SparkSession, table: Any, action: Compact, context: RunContex
     if not plan.groups:
         return EngineResult()
     table.refresh()
-    compaction = NativeCompaction(spark, table, action, context, plan)
+    compaction = NativeCompaction(spark, table_id, table, action, context, plan)
     outcome = compaction.run()
+    context.proven(compaction.proof())
     details: dict[str, Any] = report(outcome, plan)
-    failed = 0
-    if outcome.elsewhere:
+    failed = len(outcome.damaged)
+    left = _left_to_spark(action, outcome, plan)
+    if left is not None:
         context.check()
         context.told.clear()
         table.refresh()
-        rest = rewrite_by_spark(spark, table, _narrowed(action, outcome, plan), context)
+        rest = rewrite_by_spark(spark, table, left, context)
         details |= rest.details
-        failed = rest.failed_groups
+        failed += rest.failed_groups
     elif action.delete_file_threshold is not None and _has_deletes(table) and not context.cancel.is_set():
         details |= _remove_dangling_if_unhindered(spark, table, context)
     if outcome.invalidated:
         raise CommitConflict(f"Another writer changed the files of {len(outcome.invalidated)} groups meanwhile.")
-    return EngineResult(failed_groups=failed, details=details)
+    return EngineResult(failed_groups=failed, details=details, value_proof=compaction.proof())
 
 
 def check_order(schema: Any, action: Compact) -> None:
@@ -181,11 +200,21 @@ def check_order(schema: Any, action: Compact) -> None:
             raise InvalidOption(f"The table has no column '{name}' to order by.", f"It has: {known}.")
 
 
-def _narrowed(action: Compact, outcome: Outcome, plan: CompactionPlan) -> Compact:
-    """The partitions that were left, where they can be named; else the procedure finds them among all."""
-    if not outcome.native:
+def _left_to_spark(action: Compact, outcome: Outcome, plan: CompactionPlan) -> Compact | None:
+    """What Spark's procedure has to do: the partitions that were left, or everything where nothing is done yet.
+
+    It takes whole partitions, so those with a damaged file are left alone: it would read the damage as values.
+    """
+    damaged = {plan.groups[number].partition for number in outcome.damaged}
+    left = {
+        group.partition: group.values
+        for group in map(plan.groups.__getitem__, outcome.elsewhere)
+        if group.partition not in damaged
+    }
+    if not left:
+        return None
+    if not outcome.native and not damaged:
         return action
-    left = {plan.groups[number].partition: plan.groups[number].values for number in outcome.elsewhere}
     return replace(action, partitions=tuple(PartitionSelection(*item) for item in sorted(left.items())))
 
 

@@ -9,7 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icepack.kernel.source import OpenFile, paths_of
+from icepack.kernel.file_coverage import check_position_deletes
+from icepack.kernel.footer import KnownSchemas
+from icepack.kernel.schema import Uncovered
+from icepack.kernel.source import OpenFile
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import DeleteFile, Input, Task
 from icepack.kernel.vectors import Positions, deleted_positions
@@ -24,6 +27,7 @@ class PositionDeletes:
 
     def __init__(self, task: Task, storage: Storage) -> None:
         self._storage = storage
+        self._schemas = KnownSchemas()
         self._inputs = task.inputs
         self._read = self._read_files(task)
         self._vectors: dict[tuple[str, int, int], Positions] = {}
@@ -51,10 +55,13 @@ class PositionDeletes:
 
     def _read_one(self, file: DeleteFile, paths: Sequence[str]) -> Iterable[tuple[str, Positions]]:
         names = pa.array(sorted(set(paths)), pa.string())
-        opened = OpenFile(self._storage.open(file.path, file.bytes), [PATH])
-        numbers = sorted(map(paths_of(opened.file.metadata).index, (PATH, POSITION)))
+        opened = OpenFile(file, self._storage, self._schemas, [PATH])
+        check_position_deletes(opened.schema, PATH, POSITION)
+        numbers = sorted(map(opened.schema.paths.index, (PATH, POSITION)))
         for group in range(opened.file.num_row_groups):
             rows = opened.read(group, numbers)
+            if rows[PATH].null_count or rows[POSITION].null_count:
+                raise Uncovered("position deletes that are null")
             owners = np.concatenate([_NOBODY, *(_owners(chunk, names) for chunk in rows[PATH].chunks)])
             positions = rows[POSITION].to_numpy()
             for owner in np.unique(owners[owners >= 0]):

@@ -7,15 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
+from icepack.kernel.column_chunks import codec_name
 from icepack.kernel.dictionaries import has_own_nulls
-from icepack.kernel.project import with_ids
 from icepack.kernel.schema import field_id, is_list, is_nested, is_text, leaf_paths, leaf_types, leaves
-from icepack.kernel.splice import CHUNK_META, COLUMNS, ROW_GROUPS, UNCOMPRESSED, read_footer
+from icepack.kernel.source import Layout, Layouts, OpenFile
+from icepack.kernel.splice import CHUNK_META, COLUMNS, ROW_GROUPS, UNCOMPRESSED
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import Task, Writing
-from icepack.kernel.thrift import Struct
+from icepack.kernel.thrift import Reader, Struct
 
 DEFAULT_BYTES_PER_ROW = 16.0
 _ENCODINGS_USED, _ENCODING, _PAGE_TYPE = 13, 2, 1
@@ -38,22 +38,22 @@ def write_options(writing: Writing, found: str | None = None) -> dict[str, Any]:
         "store_schema": False,
         "store_decimal_as_integer": True,
         "write_page_index": True,
+        "write_page_checksum": True,
     }
 
 
 class Encodings:
     """What a few of the inputs tell about the columns; nothing here can make the output wrong, only larger."""
 
-    def __init__(self, task: Task, storage: Storage) -> None:
+    def __init__(self, task: Task, storage: Storage, layouts: Layouts) -> None:
         self._widths: dict[int, float] = {}
         self._dictionary_names: set[str] = set()
         self._codec: str | None = None
         self._page_rows = task.writing.page_rows
         self._keeps_all = not task.may_lose and task.order is None
         for item in _spread(task.inputs):
-            opened = storage.open(item.path, item.bytes)
-            footer = read_footer(opened, item.bytes)
-            self._look(pq.ParquetFile(opened), footer, task)
+            opened = OpenFile(item, storage, layouts.schemas)
+            self._look(opened, layouts.of(opened, frozenset(item.constants)))
         self.base = write_options(task.writing, self._codec)
 
     def options(self, field: pa.Field, column: pa.ChunkedArray) -> dict[str, Any]:
@@ -68,17 +68,18 @@ class Encodings:
     def bytes_per_row(self, field: pa.Field) -> float:
         return self._widths.get(field_id(field) or 0, DEFAULT_BYTES_PER_ROW)
 
-    def _look(self, file: pq.ParquetFile, footer: Struct, task: Task) -> None:
+    def _look(self, opened: OpenFile, layout: Layout) -> None:
         first = 0
-        if self._codec is None and file.num_row_groups:
-            self._codec = file.metadata.row_group(0).column(0).compression.lower()
+        footer = Reader(opened.footer).struct()
         groups = footer[ROW_GROUPS][1][1] if ROW_GROUPS in footer else []
-        for field in with_ids(file.schema_arrow, task.name_mapping):
+        if self._codec is None and groups:
+            self._codec = codec_name(groups[0][COLUMNS][1][1][0][CHUNK_META][1]).lower()
+        for field in layout.fields:
             size = leaves(field.type)
-            self._learn(file, groups, field, range(first, first + size))
+            self._learn(opened, groups, field, range(first, first + size))
             first += size
 
-    def _learn(self, file: pq.ParquetFile, groups: Sequence[Struct], field: pa.Field, numbers: range) -> None:
+    def _learn(self, opened: OpenFile, groups: Sequence[Struct], field: pa.Field, numbers: range) -> None:
         number = field_id(field)
         if number is None or not groups:
             return
@@ -87,9 +88,9 @@ class Encodings:
         if self._keeps_all or not is_nested(field.type):
             for leaf, kind, is_safe in zip(numbers, leaf_types(field.type), has_own_nulls(field), strict=True):
                 if is_text(kind) and is_safe and all(map(is_in_dictionary, chunks[leaf])):
-                    self._dictionary_names.add(file.schema.column(leaf).path)
+                    self._dictionary_names.add(opened.schema.paths[leaf])
         unpacked = sum(chunk[UNCOMPRESSED][1] for found in chunks.values() for chunk in found)
-        stored = unpacked / max(file.metadata.num_rows, 1)
+        stored = unpacked / max(opened.metadata.num_rows, 1)
         self._widths[number] = max(self._widths.get(number, 0.0), stored, float(_width(field.type)))
 
 

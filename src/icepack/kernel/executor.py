@@ -28,6 +28,10 @@ class Answer:
     uncovered: str = ""
     gone: str = ""
     """An input that another writer has removed, commit and file, since it was planned."""
+    failed: str = ""
+    """An unexpected error, with its type. The group can still be rewritten by Spark."""
+    damaged: str = ""
+    """A page of an input whose checksum is wrong. Spark must not rewrite it either: it may not notice."""
 
 
 class Tally:
@@ -63,10 +67,12 @@ def runner(
 
 
 def work(item: Assignment, storage: Mapping[str, str], attempt: int) -> Answer:
+    """Rewrites a task. Raises only what concerns the storage and not the files, so that Spark tries again."""
     settle_allocator(item.task.memory_bytes)
+    from icepack.kernel.damage import DamagedPage
     from icepack.kernel.rewrite import rewrite
     from icepack.kernel.schema import Uncovered
-    from icepack.kernel.storage import Storage
+    from icepack.kernel.storage import Storage, is_storage_fault
 
     outputs = tuple(output.replace(ATTEMPT, str(attempt)) for output in item.task.outputs)
     try:
@@ -75,6 +81,12 @@ def work(item: Assignment, storage: Mapping[str, str], attempt: int) -> Answer:
         return Answer(item.group, attempt, gone=str(exc))
     except Uncovered as exc:
         return Answer(item.group, attempt, uncovered=str(exc))
+    except DamagedPage as exc:
+        return Answer(item.group, attempt, damaged=str(exc))
+    except Exception as exc:
+        if is_storage_fault(exc):
+            raise
+        return Answer(item.group, attempt, failed=f"{type(exc).__name__}: {exc}")
 
 
 def versions(_: Iterator[Any]) -> Iterator[str]:

@@ -8,7 +8,16 @@ from typing import Any
 import pyarrow as pa
 
 from icepack.kernel.dictionaries import plain, plain_type, stored_as
-from icepack.kernel.schema import Uncovered, children, default_of, field_id, is_list, with_children
+from icepack.kernel.schema import (
+    Uncovered,
+    children,
+    default_of,
+    field_id,
+    is_list,
+    is_text,
+    single_value,
+    with_children,
+)
 
 Names = list[dict[str, Any]]
 """Iceberg's name mapping: for files that were written without field ids."""
@@ -115,8 +124,8 @@ def _array(array: pa.Array, found: pa.Field, wanted: pa.Field) -> pa.Array:
 def _promoted(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if array.type == kind:
         return array
-    if isinstance(kind, pa.BaseExtensionType):
-        return kind.wrap_array(array.cast(kind.storage_type))
+    if isinstance(kind, pa.BaseExtensionType) and array.type == kind.storage_type:
+        return kind.wrap_array(array)
     if not _can_promote(array.type, kind):
         raise Uncovered(f"a column stored as {array.type} in a table that has {kind}")
     return array.cast(kind)
@@ -127,12 +136,9 @@ def _can_promote(stored: pa.DataType, kind: pa.DataType) -> bool:
     types = pa.types
     if types.is_decimal(stored) and types.is_decimal(kind):
         return bool(stored.scale == kind.scale and stored.precision <= kind.precision)
-    if types.is_timestamp(stored) and types.is_timestamp(kind):
-        return (stored.tz is None) == (kind.tz is None) and stored.unit in ("ms", kind.unit)
     pairs = {
         (pa.int8(), pa.int32()), (pa.int16(), pa.int32()), (pa.int32(), pa.int64()), (pa.int8(), pa.int64()),
-        (pa.int16(), pa.int64()), (pa.float32(), pa.float64()), (pa.binary(), pa.string()), (pa.string(), pa.binary()),
-        (pa.time32("ms"), pa.time64("us")), (pa.large_string(), pa.string()), (pa.large_binary(), pa.binary()),
+        (pa.int16(), pa.int64()), (pa.float32(), pa.float64()),
     }  # fmt: skip
     return (stored, kind) in pairs
 
@@ -157,6 +163,47 @@ def missing(rows: int, wanted: pa.Field) -> pa.Array:
     if not wanted.nullable:
         raise Uncovered("files without a required column")
     return pa.nulls(rows, wanted.type)
+
+
+def constant(rows: int, wanted: pa.Field, said: Any) -> pa.Array:
+    """A column whose value is that of the partition, as Iceberg's JSON states it; text as a dictionary of one entry."""
+    if said is None:
+        if not wanted.nullable:
+            raise Uncovered(f"a partition in which the required column {wanted.name} is null")
+        return pa.nulls(rows, wanted.type)
+    value = single_value(said, wanted.type)
+    if is_text(wanted.type):
+        return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), rows), pa.array([value], wanted.type))
+    return _promoted(pa.repeat(value, rows), wanted.type)
+
+
+def is_looser(found: pa.Field, wanted: pa.Field) -> bool:
+    """Whether the file allows nulls where the table does not, at any depth."""
+    if found.nullable and not wanted.nullable:
+        return True
+    stored = {field_id(child): child for child in children(found.type)}
+    pairs = [(stored[field_id(child)], child) for child in children(wanted.type) if field_id(child) in stored]
+    return any(is_looser(inside, child) for inside, child in pairs)
+
+
+def refuse_nulls(column: pa.ChunkedArray, wanted: pa.Field) -> None:
+    """Where the table has a required column. PyArrow also counts those that a null struct around it makes."""
+    for chunk in column.chunks:
+        _refuse_nulls(chunk, wanted)
+
+
+def _refuse_nulls(array: pa.Array, wanted: pa.Field) -> None:
+    if array.null_count and not wanted.nullable:
+        raise Uncovered(f"nulls in the required column {wanted.name}")
+    kind = array.type
+    if pa.types.is_struct(kind):
+        parts = [array.field(position) for position in range(kind.num_fields)]
+    elif pa.types.is_map(kind):
+        parts = [array.keys, array.items]
+    else:
+        parts = [array.flatten()] if is_list(kind) else []
+    for part, child in zip(parts, children(wanted.type), strict=True):
+        _refuse_nulls(part, child)
 
 
 def _list(array: pa.Array, found: pa.Field, wanted: pa.Field) -> pa.Array:

@@ -13,10 +13,11 @@ import pyarrow as pa
 from icepack.kernel.crew import Crew
 from icepack.kernel.deletes import EqualityDeletes, PositionDeletes, is_kept
 from icepack.kernel.dictionaries import together, without_leftovers
+from icepack.kernel.file_classes import FileClasses
 from icepack.kernel.schema import field_id
 from icepack.kernel.source import Layouts, Piece, Source
 from icepack.kernel.storage import Storage
-from icepack.kernel.task import DeleteFile, Input, Task
+from icepack.kernel.task import DeleteFile, FileClassSeen, Input, Task
 
 T = TypeVar("T")
 
@@ -42,16 +43,27 @@ class Rows:
     """Counts what it has seen and what deletes have taken of it."""
 
     def __init__(
-        self, task: Task, storage: Storage, schema: pa.Schema, dictionaries: Sequence[str], crew: Crew
+        self,
+        task: Task,
+        storage: Storage,
+        schema: pa.Schema,
+        layouts: Layouts,
+        dictionaries: Sequence[str],
+        crew: Crew,
     ) -> None:
         self._crew = crew
-        self._layouts = Layouts(task.name_mapping)
-        self._sources = [Source(item, storage, self._layouts, dictionaries) for item in task.inputs]
+        self._classes = FileClasses()
+        self._sources = [Source(item, storage, layouts, dictionaries, self._classes) for item in task.inputs]
         self._positions = PositionDeletes(task, storage)
         self._fields = {field_id(field): field for field in schema}
         self._equality = list(self._read_equality_deletes(task, storage))
         self.seen = 0
         self.dropped = 0
+
+    @property
+    def classes(self) -> tuple[FileClassSeen, ...]:
+        """Of the inputs that were opened, which are all of them once their rows were read."""
+        return self._classes.seen()
 
     def field(self, number: int) -> pa.Field:
         return self._fields[number]
@@ -120,18 +132,21 @@ class Rows:
             by_ids[file.equality_ids].append(file)
         for ids, files in by_ids.items():
             fields = [self._fields[number] for number in ids]
+            layouts = Layouts(task.name_mapping, [column for column in task.schema["fields"] if column["id"] in ids])
             keys, numbers = [], []
             for file in files:
-                for columns in self._keys(file, storage, fields):
+                for columns in self._keys(file, storage, layouts, fields):
                     keys.append(columns)
                     numbers.append(np.full(len(columns[0]), file.sequence_number, np.int64))
             if keys:
                 together_keys = [together([part[i] for part in keys], field.type) for i, field in enumerate(fields)]
                 yield EqualityDeletes(ids, together_keys, np.concatenate(numbers))
 
-    def _keys(self, file: DeleteFile, storage: Storage, fields: Sequence[pa.Field]) -> Iterator[list[pa.ChunkedArray]]:
+    def _keys(
+        self, file: DeleteFile, storage: Storage, layouts: Layouts, fields: Sequence[pa.Field]
+    ) -> Iterator[list[pa.ChunkedArray]]:
         item = Input(path=file.path, bytes=file.bytes, records=0, sequence_number=file.sequence_number)
-        source = Source(item, storage, self._layouts)
+        source = Source(item, storage, layouts)
         wanted = [field.with_nullable(True) for field in fields]
         for piece in source.pieces():
             yield source.read(piece, wanted)

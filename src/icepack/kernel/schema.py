@@ -71,7 +71,10 @@ def arrow_type(kind: Any) -> pa.DataType:
     match kind["type"]:
         case "struct":
             return pa.struct(
-                [_field(part["name"], part["id"], part["type"], part["required"]) for part in kind["fields"]]
+                [
+                    _field(part["name"], part["id"], part["type"], part["required"], part.get("initial-default"))
+                    for part in kind["fields"]
+                ]
             )
         case "list":
             return pa.list_(_field("element", kind["element-id"], kind["element"], kind["element-required"]))
@@ -100,16 +103,27 @@ def _field(name: str, number: int, kind: Any, required: bool, default: Any = Non
 def default_of(field: pa.Field) -> pa.Scalar | None:
     """What rows have that were written before the column was added."""
     text = (field.metadata or {}).get(DEFAULT)
-    if text is None:
-        return None
-    said = json.loads(text)
-    kind = field.type
+    return None if text is None else single_value(json.loads(text), field.type)
+
+
+def single_value(said: Any, kind: pa.DataType) -> pa.Scalar:
+    """A value in the JSON that Iceberg has for single values; a UUID as its bytes."""
+    try:
+        return _single_value(said, kind)
+    except (ValueError, TypeError, NotImplementedError) as exc:
+        raise Uncovered(f"the value {said!r} of type {kind}") from exc
+
+
+def _single_value(said: Any, kind: pa.DataType) -> pa.Scalar:
     if isinstance(kind, pa.BaseExtensionType):
         return pa.scalar(UUID(said).bytes, kind.storage_type)
     if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return pa.scalar(bytes.fromhex(said), kind)
     if pa.types.is_time(kind):
         return pa.scalar(time.fromisoformat(said), kind)
+    if pa.types.is_floating(kind):
+        # Java spells what is no number as a string.
+        return pa.scalar(float(said), kind)
     return pa.scalar(said).cast(kind) if isinstance(said, str) else pa.scalar(said, kind)
 
 

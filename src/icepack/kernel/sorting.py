@@ -27,6 +27,8 @@ SAMPLED_GROUPS = 32
 """Row groups, of different inputs where there are as many."""
 SAMPLED_ROWS = 2_000
 """Of each."""
+MOST_ROWS = 2**26
+"""Of a bucket, which is written as one row group: PyArrow writes no more at a time."""
 LARGEST = 4
 """How many times its share a bucket may hold, where it may not hold more anyway because that fits into memory."""
 
@@ -71,7 +73,7 @@ class Sorting:
         self._rows = rows
         self._crew = crew
         self._schema = schema
-        self._most = max(share * LARGEST, fitting)
+        self._most = min(max(share * LARGEST, fitting), MOST_ROWS)
         self._order = Order.from_dict(task.order)
         self._keys = [rows.field(key.field_id) for key in self._order.keys]
         self._all_rows = task.rows

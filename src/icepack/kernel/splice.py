@@ -93,12 +93,6 @@ def footer(data: pa.Buffer) -> Struct:
     return Reader(view, len(view) - 8 - length).struct()
 
 
-def read_footer(file: Any, size: int) -> Struct:
-    """Of a file of this size, without the rest of it."""
-    length = int.from_bytes(file.read_at(8, size - 8)[:4], "little")
-    return Reader(file.read_at(length, size - 8 - length)).struct()
-
-
 @dataclass(slots=True)
 class _Group:
     rows: int

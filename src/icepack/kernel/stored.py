@@ -17,9 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from icepack.kernel.bounds import bounded_leaves, said
+from icepack.kernel.checksums import Checksum, checksum_state
+from icepack.kernel.damage import DamagedPage
 from icepack.kernel.dictionaries import plain_type
 from icepack.kernel.project import by_id, is_alike, with_ids
-from icepack.kernel.schema import LINEAGE_IDS, leaves, number_of
+from icepack.kernel.schema import LINEAGE_IDS, Uncovered, leaves, number_of, single_value
 from icepack.kernel.source import Source
 from icepack.kernel.splice import (
     CHUNK_META,
@@ -42,7 +44,6 @@ from icepack.kernel.splice import (
     empty_file,
     moved,
     moved_pages,
-    read_footer,
 )
 from icepack.kernel.statistics import IS_MAX_EXACT, IS_MIN_EXACT, MAX, MIN, NULLS
 from icepack.kernel.task import Task
@@ -63,29 +64,58 @@ _STORED_BY = ("physical_type", "length", "max_definition_level", "max_repetition
 _CODECS = {"none": 0, "snappy": 1, "gzip": 2, "zstd": 6}
 
 
+Place = tuple[int, int]
+"""Offset and length."""
+
+
 @dataclass(frozen=True, slots=True)
 class Copied:
     """The chunks of one column, where they lie in an input."""
 
     chunks: list[Struct]
     indexes: list[tuple[bytes, Struct]]
-    file: Any
-    places: list[tuple[int, int]]
-    """Offset and length of each."""
+    source: Source
+    places: list[list[Place]]
+    """The pages of each chunk, one after another without a gap."""
 
     @property
     def copied_bytes(self) -> int:
-        return sum(length for _, length in self.places)
+        return sum(length for pages in self.places for _, length in pages)
 
     def buffers(self) -> Iterator[bytes]:
         for number in range(len(self.places)):
             yield from self.pages(number)
 
     def pages(self, number: int) -> Iterator[bytes]:
-        """Of one of the chunks."""
-        offset, length = self.places[number]
-        for start in range(offset, offset + length, SLICE_BYTES):
-            yield self.file.read_at(min(SLICE_BYTES, offset + length - start), start)
+        """Of one of the chunks, as they are, their checksums compared."""
+        done = 0
+        for run in _runs(self.places[number]):
+            start = run[0][0]
+            data = self.source.raw.read_at(sum(length for _, length in run), start)
+            for page, (offset, length) in enumerate(run, done):
+                self._check(number, page, memoryview(data)[offset - start : offset - start + length])
+            done += len(run)
+            yield data
+
+    def _check(self, number: int, page: int, data: memoryview) -> None:
+        state = checksum_state(data)
+        if state is Checksum.WRONG:
+            path = b".".join(self.chunks[number][CHUNK_META][1][PATH][1][1]).decode("utf-8", "replace")
+            raise DamagedPage(self.source.item.path, path, f"page {page}")
+        if state is Checksum.MISPLACED:
+            raise Uncovered("pages that are not where their file's index says")
+
+
+def _runs(pages: Sequence[Place]) -> Iterator[list[Place]]:
+    """Pages that are read together."""
+    run: list[Place] = []
+    for page in pages:
+        if run and page[0] + page[1] - run[0][0] > SLICE_BYTES:
+            yield run
+            run = []
+        run.append(page)
+    if run:
+        yield run
 
 
 class Form:
@@ -108,6 +138,9 @@ class Form:
             return None
         wanted, numbers = self.columns(field), file.leaves_of(field)
         chunks = [file.chunks(group)[number] for number in numbers]
+        constants = file.source.item.constants
+        if number_of(field) in constants and not _all_are(chunks, field, constants[number_of(field)]):
+            return None
         if not (
             len(numbers) == len(wanted)
             and all(map(_is_stored_alike, wanted, map(file.schema.column, numbers)))
@@ -137,7 +170,7 @@ class StoredFile:
     def __init__(self, source: Source, task: Task) -> None:
         self.source = source
         self.schema = source.file.metadata.schema
-        self._footer = read_footer(source.raw, source.item.bytes)
+        self._footer = Reader(source.footer).struct()
         found = (field.with_type(plain_type(field.type)) for field in source.file.schema_arrow)
         self._fields = with_ids(pa.schema(found), task.name_mapping)
         self._positions = by_id(self._fields)
@@ -166,13 +199,14 @@ class StoredFile:
         for chunk, path in zip(chunks, paths, strict=True):
             start, length = chunk_start(chunk[CHUNK_META][1]), chunk[CHUNK_META][1][COMPRESSED][1]
             column_index, offset_index = self._index(chunk)
-            if not _ends_at(offset_index, start + length):
+            pages = _pages(offset_index, start, start + length)
+            if pages is None:
                 return None
             indexes.append((column_index, moved_pages(offset_index, end - start)))
             made.append(moved(_renamed(chunk, path), end - start))
-            places.append((start, length))
+            places.append(pages)
             end += length
-        return Copied(made, indexes, self.source.raw, places)
+        return Copied(made, indexes, self.source, places)
 
     def _index(self, chunk: Struct) -> tuple[bytes, Struct]:
         base, data = self._all_indexes()
@@ -237,10 +271,38 @@ def _has_exact_statistics(meta: Struct) -> bool:
     return MIN in told and MAX in told and is_exact
 
 
-def _ends_at(offset_index: Struct, end: int) -> bool:
-    """Whether the pages go to the end of their chunk."""
-    pages = offset_index[PAGE_LOCATIONS][1][1]
-    return bool(pages) and bool(pages[-1][PAGE_OFFSET][1] + pages[-1][PAGE_BYTES][1] == end)
+def _pages(offset_index: Struct, start: int, end: int) -> list[Place] | None:
+    """The pages from the start of a chunk to its end, its dictionary first; None where the index leaves a gap."""
+    told = [(page[PAGE_OFFSET][1], page[PAGE_BYTES][1]) for page in offset_index[PAGE_LOCATIONS][1][1]]
+    if told and told[0][0] > start:
+        told.insert(0, (start, told[0][0] - start))
+    ends = [offset + length for offset, length in told]
+    return told if told and [start, *ends] == [*(offset for offset, _ in told), end] else None
+
+
+def _all_are(chunks: Sequence[Struct], field: pa.Field, said: Any) -> bool:
+    """Whether a column surely has nothing but this value, by its own statistics."""
+    return bool(chunks) and all(_is_constant(chunk[CHUNK_META][1], field.type, said) for chunk in chunks)
+
+
+def _is_constant(meta: Struct, kind: pa.DataType, said: Any) -> bool:
+    if not _has_exact_statistics(meta):
+        return False
+    told: Struct = meta[STATISTICS][1]
+    if said is None:
+        return bool(told[NULLS][1] == meta[VALUES][1])
+    value = _plain_bytes(said, kind)
+    return bool(value is not None and told[NULLS][1] == 0 and told[MIN][1] == told[MAX][1] == value)
+
+
+def _plain_bytes(said: Any, kind: pa.DataType) -> bytes | None:
+    """As statistics state a value; None for types where it is not compared."""
+    if pa.types.is_string(kind):
+        return str(said).encode()
+    if pa.types.is_integer(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+        value: int = single_value(said, kind).value if pa.types.is_temporal(kind) else said
+        return value.to_bytes(kind.bit_width // 8, "little", signed=True)
+    return None
 
 
 def _renamed(chunk: Struct, path: str) -> Struct:

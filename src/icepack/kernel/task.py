@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,9 @@ class Input:
     """Positions in `Task.position_deletes`."""
     vector: tuple[str, int, int] | None = None
     """The deletion vector: Puffin file, offset, length."""
+    constants: Mapping[int, Any] = field(default_factory=dict)
+    """Field id → value in Iceberg's JSON, of the source columns of identity partition fields. It wins over whatever the
+    file holds."""
 
     @property
     def rows(self) -> int:
@@ -105,6 +109,18 @@ class OutputFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileClassSeen:
+    """Inputs that were written alike."""
+
+    description: Json
+    """`schema`, `writer`, `encodings`, `codecs`, `has_field_ids` and `library`; can be written as JSON."""
+    files: int
+    rows: int
+    example: str
+    """The location of one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
     """What a task did; there is no file when deletes left no row to write."""
 
@@ -115,6 +131,8 @@ class Written:
     copied_bytes: int = 0
     """Of the outputs: what was taken over without being decoded."""
     peak_bytes: int = 0
+    classes: tuple[FileClassSeen, ...] = ()
+    """Of the inputs, each once."""
 
     @property
     def rows_out(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
@@ -19,13 +20,15 @@ class Reader:
         self.position = position
 
     def struct(self) -> Struct:
-        found: Struct = {}
+        return {number: (kind, value) for number, kind, value in self.fields()}
+
+    def fields(self) -> Iterator[tuple[int, int, Any]]:
+        """Number, type and value of one field after another, for a caller who does not need all of them."""
         last = 0
         while (head := self._byte()) != 0:
             kind, delta = head & 0x0F, head >> 4
             last = last + delta if delta else self._zigzag()
-            found[last] = (kind, self._value(kind))
-        return found
+            yield last, kind, self._value(kind)
 
     def _value(self, kind: int) -> Any:
         if kind in (I16, I32, I64):

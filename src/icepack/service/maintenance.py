@@ -21,6 +21,7 @@ from icepack.domain.actions import (
 )
 from icepack.domain.expression import Expression, parse_filter
 from icepack.domain.health import assess
+from icepack.domain.locations import AssumedLocations, TableLocations
 from icepack.domain.plan.compaction import CompactionPlan, plan_action
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.plan.select import SelectionRules
@@ -41,6 +42,7 @@ from icepack.domain.run import CommitFacts, RealisedEffect, RunRecord, RunState,
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
 from icepack.domain.trace import Phase, PhaseSink, no_phase
+from icepack.domain.verification import ProofLevel, ValueProof, VerificationStore
 from icepack.errors import (
     Cancelled,
     CommitConflict,
@@ -51,7 +53,7 @@ from icepack.errors import (
     RowsChanged,
     UsageError,
 )
-from icepack.service.proof import prove, prove_expiry
+from icepack.service.proof import VALUES, carry_over, mismatch_message, prove, prove_expiry
 from icepack.service.resuming import done_earlier, of_attempt
 
 log = logging.getLogger(__name__)
@@ -101,9 +103,10 @@ class RunTools:
     ledger: CommitLedger
     engine: ActionEngine
     history: HistoryStore
-    locations: Callable[[], Mapping[TableId, Sequence[str]]]
+    locations: Callable[[], TableLocations]
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     clock: Callable[[], datetime] = utc_now
+    verification: VerificationStore | None = None
 
 
 class Runner(Protocol):
@@ -162,6 +165,20 @@ class _Execution:
         self.record = record
 
     def finish(self) -> RunRecord:
+        return _with_mismatch(self._with_earlier_mismatch(self._end()))
+
+    def _with_earlier_mismatch(self, record: RunRecord) -> RunRecord:
+        """An earlier attempt of the job has no record any more; a mismatch that it found is known by the switch."""
+        store = self._tools.verification
+        if store is None or (self._request.attempt or 1) == 1 or not isinstance(self._action, Compact):
+            return record
+        off = store.native_disabled(self._table)
+        if off is None or off.mismatch is None or off.job_id != record.job_id:
+            return record
+        proof = record.value_proof or ValueProof(level=self._action.proof)
+        return replace(record, value_proof=replace(proof, mismatch=proof.mismatch or off.mismatch))
+
+    def _end(self) -> RunRecord:
         try:
             return self._carry_out()
         except Cancelled as exc:
@@ -195,8 +212,20 @@ class _Execution:
         commits = self._commits()
         self._has_committed = bool(of_attempt(commits, self._request.attempt))
         self.record = replace(self.record, commits=tuple(commit.snapshot_id for commit in commits))
-        self.record = replace(self.record, proofs=prove(self._table, commits, self._tools.engine))
+        by_value = isinstance(self._action, Compact) and self._action.proof is ProofLevel.FULL
+        proofs = prove(self._table, commits, self._tools.engine, by_value=by_value)
+        self.record = replace(self.record, proofs=proofs)
+        self._count_compared_commits()
         return commits
+
+    def _count_compared_commits(self) -> None:
+        compared = [proof for proof in self.record.proofs if proof.method == VALUES]
+        if not compared:
+            return
+        known = self.record.value_proof or ValueProof(level=ProofLevel.FULL, spark_groups=len(compared))
+        rows = known.rows_compared + sum(proof.rows_before for proof in compared)
+        proof = replace(known, commits_compared=len(compared), rows_compared=rows)
+        self.record = replace(self.record, value_proof=proof)
 
     def _account_for(self, failure: Exception) -> None:
         """An attempt that failed may have committed part of its work, for which the same proof holds.
@@ -252,10 +281,19 @@ class _Execution:
             cancel=self._cancel,
             still_mine=self._request.still_mine,
             plan=lambda: self._plan(now),
+            verification=self._tools.verification,
+            proven=self._note_proof,
         )
         context.still_mine()
         self._request.phase(Phase.EXECUTION)
-        return self._tools.engine.run(self._table, self._action, context)
+        result = self._tools.engine.run(self._table, self._action, context)
+        if result.value_proof is not None:
+            self._note_proof(result.value_proof)
+        return result
+
+    def _note_proof(self, proof: ValueProof) -> None:
+        """The last one counts, also if the attempt then fails."""
+        self.record = replace(self.record, value_proof=carry_over(self.record.value_proof, proof))
 
     def _plan(self, now: datetime) -> CompactionPlan:
         assert isinstance(self._action, Compact)
@@ -279,7 +317,13 @@ class _Execution:
         if self._action.kind is not ActionKind.REMOVE_ORPHAN_FILES:
             return {}
         found = self._tools.locations()
-        return {place: str(table) for table, places in found.items() if table != self._table for place in places}
+        assumed = found.assumed_besides(self._table)
+        if assumed:
+            log.warning("%s on %s assumes: %s", self._action.kind, self._table, " ".join(i.sentence for i in assumed))
+            self.record = replace(self.record, details={"assumed_locations": [item.to_details() for item in assumed]})
+        for item in assumed:
+            check_is_somewhere(item)
+        return found.besides(self._table)
 
     def _commits(self) -> Sequence[CommitFacts]:
         if not commits_snapshot(self._action.kind):
@@ -300,7 +344,7 @@ class _Execution:
             after=totals(after, assess(after, self._tools.clock()).score),
             effect=realised(before, after, commits, result, self._action.kind),
             retryable=bool(failed),
-            details=dict(result.details) or None,
+            details={**(self.record.details or {}), **result.details} or None,
         )
 
     def _cancelled(self, exc: Cancelled) -> RunRecord:
@@ -327,9 +371,26 @@ class _Execution:
         return replace(self.record, state=RunState.FAILED, message=message, retryable=retryable)
 
 
+def _with_mismatch(record: RunRecord) -> RunRecord:
+    proof = record.value_proof
+    if proof is None or proof.mismatch is None:
+        return record
+    said = mismatch_message(record.table, proof.mismatch, replaced=record.state is RunState.SUCCEEDED)
+    return replace(record, message=f"{record.message} {said}".strip())
+
+
 def is_dry_run(action: Action) -> bool:
     """It touches nothing; and it is not remembered, since that would keep the real one from being recommended."""
     return isinstance(action, RemoveOrphanFiles) and action.dry_run
+
+
+def check_is_somewhere(item: AssumedLocations) -> None:
+    """What may lie anywhere may lie here: then no file can be taken for an orphan."""
+    if not item.locations:
+        raise Refused(
+            f"{item.sentence} They might lie inside this table's location.",
+            "Run `icepack health-sync --once` while it can be read, or set the catalog's warehouse to a location.",
+        )
 
 
 def is_worth_retrying(failure: Exception) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from icepack.domain.access import Scopes, namespace_text
+from icepack.domain.access import Scopes, covered, namespace_text
 from icepack.domain.access_ports import Board, CostLine, CostSum, RunningJob, WorkerCounts
 from icepack.domain.actions import ActionKind
 from icepack.domain.health import IssueCode, Severity
@@ -16,6 +16,7 @@ from icepack.domain.plan.cost import CostModel
 from icepack.domain.queue_ports import CacheState, TableSummary
 from icepack.domain.table import TableId
 from icepack.domain.trend import TrendPoint
+from icepack.domain.verification import NativeDisabled, VerificationStore
 from icepack.service.directory import Directory, Listing
 from icepack.service.remembering import Remembered
 
@@ -109,6 +110,8 @@ class Overview:
     """Those that have ended within 24 hours, by how they did."""
     workers: WorkerCounts
     cache: CacheState
+    native_disabled: int
+    """Tables for which the native rewrite is switched off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,9 +126,17 @@ class CostReport:
 
 
 class Figures:
-    def __init__(self, directory: Directory, board: Board, model: CostModel, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        directory: Directory,
+        board: Board,
+        verification: VerificationStore,
+        model: CostModel,
+        clock: Callable[[], datetime],
+    ) -> None:
         self._directory = directory
         self._board = board
+        self._verification = verification
         self._model = model
         self._clock = clock
         self._counts: Remembered[Mapping[JobState, int]] = Remembered(COUNTS_SECONDS)
@@ -133,6 +144,7 @@ class Figures:
         self._trends: Remembered[tuple[TrendPoint, ...]] = Remembered(COSTS_SECONDS)
         self._running: Remembered[Mapping[TableId, RunningJob]] = Remembered(RUNNING_SECONDS)
         self._workers: Remembered[WorkerCounts] = Remembered(COUNTS_SECONDS)
+        self._native_disabled: Remembered[Mapping[TableId, NativeDisabled]] = Remembered(COUNTS_SECONDS)
         self._costs: Remembered[CostReport] = Remembered(COSTS_SECONDS)
         self._tables: dict[tuple[int | None, Scopes], TableFigures] = {}
 
@@ -147,6 +159,7 @@ class Figures:
             trend=self._trends.get(scopes, lambda: self._trend(scopes)),
             maintenance=self.cost(scopes, TREND_DAYS).total,
             cache=self._directory.state(),
+            native_disabled=sum(covered(scopes, table) for table in self.native_disabled()),
         )
 
     def _ago(self, days: int) -> datetime:
@@ -158,6 +171,12 @@ class Figures:
     def running(self) -> Mapping[TableId, RunningJob]:
         """What is worked on just now."""
         return self._running.get(None, lambda: {job.table: job for job in self._board.running()})
+
+    def native_disabled(self) -> Mapping[TableId, NativeDisabled]:
+        """Tables for which the native rewrite is switched off."""
+        return self._native_disabled.get(
+            None, lambda: {entry.table: entry for entry in self._verification.all_native_disabled()}
+        )
 
     def cost(self, scopes: Scopes, days: int) -> CostReport:
         return self._costs.get((scopes, days), lambda: self._add_up(scopes, days))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,6 +19,7 @@ from icepack.domain.plan.cost import CostModel
 from icepack.domain.plan.select import SelectionRules
 from icepack.domain.policy import Policy, PolicyRule, resolve_policy
 from icepack.domain.ports import (
+    DiscoveredTables,
     Discovery,
     ExpiryPreview,
     HistoryStore,
@@ -37,9 +39,11 @@ from icepack.domain.recommendation import (
 from icepack.domain.run import RunRecord
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId, TablePattern, is_internal, select_tables
-from icepack.errors import IcepackError, Refused
+from icepack.errors import CatalogFault, IcepackError, Refused, TableNotFound
 from icepack.service.maintenance import MaintenanceRunner, RunRequest, failed_record, utc_now
 from icepack.service.pricing import check_cost
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,18 +115,43 @@ class CompactionService:
 
     def tables(self, patterns: Sequence[str] = (), *, include_internal: bool = False) -> list[TableId]:
         """The tables that the patterns mean; without any, all but the internal ones."""
-        if not patterns:
-            return [table for table in self._discovery.tables() if include_internal or not is_internal(table)]
+        return list(self.discover(patterns, include_internal=include_internal).tables)
+
+    def discover(self, patterns: Sequence[str] = (), *, include_internal: bool = False) -> DiscoveredTables:
+        """The same, with the catalogs that did not answer; raises CatalogFault where none did."""
         exact = [self._exact(pattern) for pattern in patterns]
-        if all(table is not None for table in exact):
-            return list(dict.fromkeys(table for table in exact if table is not None))
-        found = select_tables(patterns, self._discovery.tables())
+        if patterns and all(table is not None for table in exact):
+            return DiscoveredTables(tables=tuple(dict.fromkeys(table for table in exact if table is not None)))
+        found = _check_answered(self._discovery.discover())
+        chosen = self._select(patterns, found) if patterns else list(found.tables)
         named = {pattern for pattern in patterns if not TablePattern.parse(pattern).is_glob}
-        return [table for table in found if not is_internal(table) or include_internal or self._is_named(table, named)]
+        shown = [
+            table for table in chosen if not is_internal(table) or include_internal or self._is_named(table, named)
+        ]
+        return replace(found, tables=tuple(shown))
+
+    def _select(self, patterns: Sequence[str], found: DiscoveredTables) -> list[TableId]:
+        try:
+            return select_tables(patterns, found.tables)
+        except TableNotFound as exc:
+            if not found.silent_catalogs:
+                raise
+            raise CatalogFault(exc.message, " ".join(found.silent_catalogs.values())) from exc
 
     def table(self, pattern: str, catalog: str | None = None) -> TableId:
-        """The one table that a name means, in one catalog or in all."""
-        return self._exact(pattern) or select_tables([pattern], self._discovery.tables(catalog))[0]
+        """The one table that a name means, in one catalog or in all.
+
+        A short name must not be taken for another catalog's table while its own catalog does not answer.
+        """
+        found = self._exact(pattern)
+        if found is not None:
+            return found
+        try:
+            return select_tables([pattern], self._discovery.tables(catalog))[0]
+        except CatalogFault as exc:
+            raise CatalogFault(
+                exc.message, f"{exc.remedy} A full name (catalog.namespace.table) is found without it."
+            ) from exc
 
     def _exact(self, text: str) -> TableId | None:
         """A full name is looked up directly: listing a large catalog takes long."""
@@ -140,10 +169,10 @@ class CompactionService:
         status = self._inspector.inspect(table)
         return Assessment(status=status, health=assess(status, self._clock()))
 
-    def advise(self, table: TableId) -> Advice:
-        """Health by the table's own measure; the recommendation by the policy's."""
+    def advise(self, table: TableId, settings: Mapping[str, Any] | None = None) -> Advice:
+        """Health by the table's own measure; the recommendation by the policy's, with `settings` of this call."""
         status, measured = self._inspector.inspect_both(table, lambda own: _lens(self._policy_for(own)))
-        policy, health = self._policy_for(status), assess(status, self._clock())
+        policy, health = replace(self._policy_for(status), **settings or {}), assess(status, self._clock())
         situation = Situation(
             status=measured,
             health=health,
@@ -241,13 +270,14 @@ class CompactionService:
         progress: ProgressSink = no_progress,
         cancel: Event | None = None,
         on_start: Callable[[TableId, RecommendedAction], None] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Iterator[MaintainStep]:
         """Everything recommended, in order; a failure of one action or table stops no other."""
         for table in tables:
             for kind in ActionKind:
                 if cancel is not None and cancel.is_set():
                     return
-                step = self._maintain_one(table, kind, progress, cancel, on_start)
+                step = self._maintain_one(table, kind, progress, cancel, on_start, settings)
                 if step is not None:
                     yield step
                 if step is not None and step.error:
@@ -260,12 +290,17 @@ class CompactionService:
         progress: ProgressSink,
         cancel: Event | None,
         on_start: Callable[[TableId, RecommendedAction], None] | None,
+        settings: Mapping[str, Any] | None,
     ) -> MaintainStep | None:
         """Asked again before each action, because the one before has changed the table."""
         try:
-            recommended = next((item for item in self.advise(table).recommendation.actions if item.kind is kind), None)
+            advised = self.advise(table, settings).recommendation.actions
+            recommended = next((item for item in advised if item.kind is kind), None)
         except IcepackError as exc:
             return MaintainStep(table=table, error=str(exc))
+        except Exception as exc:
+            log.exception("%s could not be looked at", table)
+            return MaintainStep(table=table, error=f"Unexpected {type(exc).__name__}: {exc}")
         if recommended is None:
             return None
         if on_start is not None:
@@ -279,6 +314,12 @@ class CompactionService:
             cancel=cancel,
         )
         return MaintainStep(table=table, record=self._runner.run(request))
+
+
+def _check_answered(found: DiscoveredTables) -> DiscoveredTables:
+    if found.silent_catalogs and not found.tables:
+        raise CatalogFault(" ".join(found.silent_catalogs.values()))
+    return found
 
 
 def _lens(policy: Policy) -> SizeLens:

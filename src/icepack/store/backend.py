@@ -22,6 +22,7 @@ from icepack.store.migrate import upgrade
 from icepack.store.overrides import SqlOverrideStore
 from icepack.store.retention import SqlRetention
 from icepack.store.table_cache import SqlTableCache
+from icepack.store.verification import SqlVerificationStore
 from icepack.store.workers import SqlAttendance
 from icepack.tracing import Tracer
 
@@ -64,6 +65,7 @@ class Stores:
     overrides: SqlOverrideStore
     board: SqlBoard
     attendance: SqlAttendance
+    verification: SqlVerificationStore
 
     def close(self) -> None:
         self.engine.dispose()
@@ -84,6 +86,7 @@ def open_stores(url: str, tracer: Tracer | None = None) -> Stores:
         overrides=SqlOverrideStore(engine),
         board=SqlBoard(engine),
         attendance=SqlAttendance(engine),
+        verification=SqlVerificationStore(engine),
     )
 
 

@@ -12,10 +12,12 @@ from icepack.domain import figures
 from icepack.domain.actions import ActionKind
 from icepack.domain.figures import Metric, Series
 from icepack.store.clock import DatabaseClock
-from icepack.store.schema import BUILDING, CURRENT, HELD, OPEN, cache_generations, jobs, lanes, workers
+from icepack.store.schema import BUILDING, CURRENT, HELD, OPEN, cache_generations, jobs, lanes, native_disabled, workers
 
 COMPACT = ActionKind.COMPACT.value
 _COMPACTIONS = {"queued": figures.PENDING, "running": figures.ACTIVE}
+
+_NATIVE_DISABLED = select(func.count()).select_from(native_disabled)
 
 
 class Gauges:
@@ -31,6 +33,7 @@ class Gauges:
             **_of_queue(connection.execute(self._open).all(), now),
             **_of_lanes(connection.execute(self._held).all(), here, now),
             **_of_cache(connection, now),
+            Series(figures.NATIVE_DISABLED.name): float(connection.scalar(_NATIVE_DISABLED) or 0),
         }
 
 

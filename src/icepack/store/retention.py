@@ -24,6 +24,7 @@ from icepack.store.schema import (
     lanes,
     runs,
     table_statuses,
+    trusted_classes,
 )
 from icepack.store.transaction import reading, writing
 
@@ -68,6 +69,7 @@ class SqlRetention(Retention):
                 statuses=self._prune(table_statuses.c.observed_at, now, keep.statuses),
                 assessments=self._prune(health_assessments.c.assessed_at, now, keep.assessments),
                 audit=self._prune(audit_events.c.at, now, keep.audit),
+                classes=self._prune(trusted_classes.c.last_checked_at, now, keep.classes),
             )
 
     def _prune_days(self, now: datetime, keep: timedelta | None) -> None:

@@ -28,7 +28,7 @@ from sqlalchemy import (
     true,
 )
 
-REVISION = "0006"
+REVISION = "0007"
 """The newest file in migrations/versions; numbers only grow, so they compare as text."""
 
 
@@ -383,4 +383,32 @@ overrides = Table(
     Column("entries", JSON, nullable=False),
     Column("changed_at", UtcDateTime, nullable=False),
     Column("changed_by", Text, nullable=False),
+)
+
+# Classes of files whose native rewrite was compared by value on a table and found equal.
+trusted_classes = Table(
+    "trusted_classes",
+    metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("table_uuid", Text, primary_key=True),
+    Column("class_id", Text, primary_key=True),
+    Column("kernel_version", Text, primary_key=True),
+    Column("description", JSON, nullable=False),
+    Column("first_checked_at", UtcDateTime, nullable=False),
+    Column("last_checked_at", UtcDateTime, nullable=False),
+    Column("checks", Integer, nullable=False),
+    Column("rows_compared", BigInteger, nullable=False),
+    Index("ix_trusted_classes_checked", "last_checked_at"),
+)
+
+# Tables whose native rewrite is switched off.
+native_disabled = Table(
+    "native_disabled",
+    metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("table_uuid", Text, nullable=False),
+    Column("disabled_at", UtcDateTime, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("job_id", Uuid),
+    Column("mismatch", JSON(none_as_null=True)),
 )

@@ -15,6 +15,7 @@ from icepack.domain.actions import Compact, ExpireSnapshots, Strategy
 from icepack.domain.job import JobState
 from icepack.domain.table import TableId
 from icepack.domain.units import GIB
+from icepack.domain.verification import ProofLevel
 
 from .service import ITEMS, LOG, ODD, ORDERS, Service, serving
 
@@ -32,7 +33,7 @@ def action_of(service: Service, answer: Any) -> Any:
 
 class TestCompact:
     def test_it_is_queued_with_an_estimate(self, service: Service, deeds: Any) -> None:
-        options = {"target_file_size": "1GB", "max_cost": 10.0, "partition_filter": "día = 1"}
+        options = {"target_file_size": "1GB", "max_cost": 10.0, "partition_filter": "día = 1", "proof": "full"}
         answer = service.post("/compact", {**REQUEST, "options": options})
         assert answer.status_code == 202, answer.text
         told = answer.json()
@@ -46,6 +47,7 @@ class TestCompact:
             10.0,
             "día = 1",
         )
+        assert action.proof is ProofLevel.FULL
         assert deeds() == [("api.jobs.submit", "created")]
         assert service.stores.jobs.get(UUID(told["job_id"])).requester == "local"
 

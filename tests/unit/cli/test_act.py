@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from icepack.cli import runs
 from icepack.cli.iceberg_compact import iceberg_compact
 from icepack.cli.main import run_command
 from icepack.cli.options import given_parameters
-from icepack.domain.actions import ActionKind, Layout, RewriteEngine, Strategy
+from icepack.cli.pictures import console
+from icepack.domain.actions import ActionKind, Layout, RemoveOrphanFiles, RewriteEngine, Strategy
+from icepack.domain.run import RunRecord, RunState
+from icepack.domain.table import TableId
+from icepack.domain.verification import ProofLevel
 from icepack.errors import InvalidOption
+from icepack.service.service import CompactionService, MaintainStep
 
 from .conftest import Call
 
@@ -35,6 +42,65 @@ def test_maintain_dry_run_as_json_has_the_exact_parameters(call: Call, lake: Pat
     (plan,) = call("maintain", "orders", "--dry-run", "--format", "json").json["plan"]
     assert plan["actions"][0]["kind"] == "compact"
     assert plan["actions"][0]["strategy"] == "small_files"
+
+
+def test_maintain_proves_as_the_flag_says_whatever_the_policy(call: Call, lake: Path, tmp_path: Path) -> None:
+    config = tmp_path / "icepack.yaml"
+    config.write_text(config.read_text() + "policies:\n  - match: sales.*\n    proof: count\n")
+    for flags, level in (((), "count"), (("--proof", "full"), "full")):
+        (plan,) = call("maintain", "orders", "--dry-run", "--format", "json", *flags).json["plan"]
+        assert plan["actions"][0]["proof"] == level
+
+
+def test_a_compaction_by_hand_is_proven_as_its_flag_says(call: Call, lake: Path) -> None:
+    for flags, level in (((), "sampled"), (("--proof", "count"), "count")):
+        found = call("run", "compact", "orders", "--dry-run", "--format", "json", *flags).json
+        assert found["action"]["proof"] == level
+    assert call("run", "compact", "orders", "--proof", "maybe").code == 2
+
+
+def step(state: RunState) -> MaintainStep:
+    table, now = TableId("lake", ("sales",), "orders"), datetime.now(UTC)
+    record = RunRecord(
+        job_id=uuid4(), table=table, action=RemoveOrphanFiles(), state=state, started_at=now, message="Because."
+    )
+    return MaintainStep(table=table, record=record)
+
+
+@pytest.mark.parametrize(
+    ("states", "code", "strict"),
+    [
+        ((), 0, 0),
+        ((RunState.SUCCEEDED, RunState.REFUSED), 0, 1),
+        ((RunState.REFUSED, RunState.FAILED), 1, 1),
+        ((RunState.REFUSED, RunState.CANCELLED), 130, 130),
+    ],
+)
+def test_what_a_guard_rail_refused_is_a_failure_only_where_that_is_asked_for(
+    states: tuple[RunState, ...], code: int, strict: int
+) -> None:
+    steps = [step(state) for state in states]
+    assert (runs.exit_code(steps), runs.exit_code(steps, strict=True)) == (code, strict)
+
+
+def test_a_table_that_cannot_be_read_meanwhile_is_a_failure() -> None:
+    assert runs.exit_code([MaintainStep(table=TableId("lake", ("sales",), "orders"), error="Gone.")]) == 1
+
+
+def test_one_action_that_is_refused_is_what_was_asked_for() -> None:
+    assert runs.state_code(RunState.REFUSED) == 1
+
+
+def test_refused_actions_are_listed_apart_from_failed_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    console.cache_clear()
+    runs.show_steps([step(RunState.REFUSED), step(RunState.FAILED), step(RunState.SUCCEEDED)])
+    shown = capsys.readouterr().out
+    assert "1 of 3 failed:" in shown
+    assert "1 of 3 refused:\n  ! lake.sales.orders remove_orphan_files: Because." in shown
+
+
+def test_maintain_knows_strict(call: Call, lake: Path) -> None:
+    assert call("maintain", "--all", "--strict", "--dry-run").code == 0
 
 
 def test_run_compact_dry_run_needs_no_spark(call: Call, lake: Path) -> None:
@@ -76,16 +142,18 @@ def test_wrong_input_is_a_usage_error_with_a_sentence(
 def test_flags_become_parameters() -> None:
     flags: dict[str, Any] = {
         "strategy": Strategy.TIME_SERIES, "layout": "zorder", "columns": "a, b desc",
-        "engine": "spark", "options": ("rewrite-all=true",), "rewrite_all": None,
+        "engine": "spark", "proof": "full", "options": ("rewrite-all=true",), "rewrite_all": None,
     }  # fmt: skip
     assert given_parameters(ActionKind.COMPACT, flags) == {
         "strategy": Strategy.TIME_SERIES,
         "layout": Layout.ZORDER,
         "columns": ("a", "b desc"),
         "engine": RewriteEngine.SPARK,
+        "proof": ProofLevel.FULL,
         "options": {"rewrite-all": "true"},
     }
     assert isinstance(given_parameters(ActionKind.COMPACT, flags)["engine"], RewriteEngine)
+    assert isinstance(given_parameters(ActionKind.COMPACT, flags)["proof"], ProofLevel)
     assert given_parameters(ActionKind.EXPIRE_SNAPSHOTS, {"older_than": "12h"}) == {"older_than": timedelta(hours=12)}
     assert given_parameters(ActionKind.COMPUTE_STATS, {"snapshot_ids": (5,)}) == {"snapshot_id": 5}
 
@@ -123,3 +191,22 @@ def test_iceberg_compact_takes_its_catalog_from_the_flags(
 def test_iceberg_compact_refuses_an_unknown_strategy(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(iceberg_compact, ["--table", "orders", "--strategy", "magic"], "iceberg-compact") == 2
     assert "magic" in capsys.readouterr().err
+
+
+def test_iceberg_compact_refuses_an_unknown_proof(lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(iceberg_compact, ["--table", "orders", "--proof", "magic"], "iceberg-compact") == 2
+    assert "magic" in capsys.readouterr().err
+
+
+def test_iceberg_compact_proves_as_its_flag_says(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def run(self: CompactionService, table: TableId, action: Any, **_: Any) -> RunRecord:
+        asked.append(action)
+        now = datetime.now(UTC)
+        return RunRecord(job_id=uuid4(), table=table, action=action, state=RunState.SUCCEEDED, started_at=now)
+
+    monkeypatch.setattr(CompactionService, "run", run)
+    for flags in ([], ["--proof", "full"]):
+        assert run_command(iceberg_compact, ["--table", "orders", *flags], "iceberg-compact") == 0
+    assert [action.proof for action in asked] == [ProofLevel.SAMPLED, ProofLevel.FULL]

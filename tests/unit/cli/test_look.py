@@ -23,7 +23,8 @@ def test_an_internal_table_is_listed_when_it_is_named(call: Call, lake: Path) ->
 
 def test_tables_as_json_gives_the_name_and_its_parts(call: Call, lake: Path) -> None:
     assert call("tables", "*.orders", "--format", "json").json == {
-        "tables": [{"table": "lake.sales.orders", "catalog": "lake", "namespace": ["sales"], "name": "orders"}]
+        "tables": [{"table": "lake.sales.orders", "catalog": "lake", "namespace": ["sales"], "name": "orders"}],
+        "silent_catalogs": {},
     }
 
 

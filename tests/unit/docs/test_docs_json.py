@@ -14,6 +14,7 @@ import pytest
 from generator import shapes
 from pyiceberg.catalog import load_catalog
 
+from icepack.cli.context import Failures
 from icepack.cli.main import cli, run_command
 from icepack.cli.runs import maintenance_json
 from icepack.domain.actions import RewriteManifests
@@ -111,7 +112,7 @@ def test_a_dry_maintain_prints_keys_of_the_same_object(printed: Printed) -> None
 
 
 def test_maintain_prints_the_keys_of_the_reference() -> None:
-    shown = maintenance_json([], [MaintainStep(table=TABLE, record=RECORD)], [(TABLE, "unreadable")])
+    shown = maintenance_json([], [MaintainStep(table=TABLE, record=RECORD)], Failures(tables=[(TABLE, "unreadable")]))
     assert shapes.paths(shown, "icepack maintain") | {"plan[].table", "plan[].actions"} == set(
         shapes.envelopes()["icepack maintain"]
     )

@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from datetime import timedelta
+from typing import Any
 
+import pytest
+
+from icepack.config.derive import _COMPACTION_PARAMETERS
 from icepack.domain.actions import (
     ActionKind,
     Compact,
     ComputeStats,
     ExpireSnapshots,
+    Layout,
     RemoveOrphanFiles,
+    RewriteEngine,
     RewritePositionDeletes,
     Strategy,
 )
 from icepack.domain.parameters import complete
 from icepack.domain.policy import Policy
 from icepack.domain.units import MIB
+from icepack.domain.verification import ProofLevel
 
-from .factories import DAY, NOW, partition, status
+from .factories import DAY, NOW, partition, recommended, small_files, status
+
+# What a policy and a compaction call by the same name, with a value that is nobody's default.
+SHARED: dict[str, Any] = {
+    "layout": Layout.SORT,
+    "columns": ("a",),
+    "engine": RewriteEngine.SPARK,
+    "proof": ProofLevel.FULL,
+    "partial_progress": True,
+}
+# Those that depend on the table as well.
+DERIVED = {"strategy", "min_input_files", "partition_filter"}
 
 POLICY = Policy(
     snapshot_retention=timedelta(days=3),
@@ -92,3 +111,18 @@ def test_time_series_with_only_closed_partitions_names_none() -> None:
     action = complete(ActionKind.COMPACT, {}, table, POLICY, Strategy.TIME_SERIES, NOW)
     assert isinstance(action, Compact)
     assert action.partitions == ()
+
+
+def test_every_setting_that_a_compaction_shares_with_the_policy_is_accounted_for() -> None:
+    names = {field.name for field in fields(Policy)} & {field.name for field in fields(Compact)}
+    assert names == {*SHARED, *DERIVED}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_a_shared_setting_reaches_every_compaction(name: str) -> None:
+    policy = replace(Policy(), **{name: SHARED[name]})
+    by_hand = complete(ActionKind.COMPACT, {}, status(), policy, Strategy.SMALL_FILES, NOW)
+    found = recommended(status(small_files()), policy=policy)
+    advised = next(item.action for item in found.actions if item.kind is ActionKind.COMPACT)
+    assert getattr(by_hand, name) == getattr(advised, name) == SHARED[name]
+    assert _COMPACTION_PARAMETERS[name] == name, "a schedule's own entry"

@@ -95,10 +95,17 @@ def with_field(**field: Any) -> TableFacts:
     return replace(FACTS, schema={**SCHEMA, "fields": [*SCHEMA["fields"], added]})
 
 
-NESTED_DEFAULT = {
-    "type": "struct",
-    "fields": [{"id": 10, "name": "y", "type": "int", "required": False, "initial-default": 1}],
-}
+def struct_with(**field: Any) -> dict[str, Any]:
+    return {"type": "struct", "fields": [{"id": 10, "name": "y", "required": False, **field}]}
+
+
+def list_of(kind: Any) -> dict[str, Any]:
+    return {"type": "list", "element-id": 11, "element": kind, "element-required": False}
+
+
+def writing(**properties: str) -> TableFacts:
+    named = {f"write.parquet.{name.replace('_', '-')}": value for name, value in properties.items()}
+    return replace(FACTS, properties=named)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +119,19 @@ NESTED_DEFAULT = {
         (replace(FACTS, properties={"write.parquet.compression-level": "-5"}), "is not a number"),
         (with_field(type="variant"), "column x of a type"),
         (with_field(type="unknown"), "column x of a type"),
-        (with_field(type=NESTED_DEFAULT), "default of the nested column x.y"),
+        (writing(page_row_limit="0"), "write.parquet.page-row-limit with the value 0"),
+        (writing(page_row_limit="-1"), "is not a number"),
+        (writing(page_row_limit="²"), "is not a number"),
+        (writing(page_size_bytes="0"), "write.parquet.page-size-bytes with the value 0"),
+        (writing(row_group_size_bytes="0"), "write.parquet.row-group-size-bytes with the value 0"),
+        (writing(row_group_size_bytes=str(2**31)), "write.parquet.row-group-size-bytes with the value"),
+        (writing(dict_size_bytes="0"), "write.parquet.dict-size-bytes with the value 0"),
+        (writing(compression_codec="gzip", compression_level="12"), "compression-level with the value 12"),
+        (writing(compression_codec="gzip", compression_level="0"), "compression-level with the value 0"),
+        (writing(compression_codec="zstd", compression_level="23"), "compression-level with the value 23"),
+        (writing(compression_level="12"), "compression-level with the value 12"),
+        (with_field(type=struct_with(type=list_of("int"), **{"initial-default": []})), "default of the nested"),
+        (with_field(type=list_of(struct_with(type=struct_with(type="int"), **{"initial-default": {}}))), "x.element.y"),
         (replace(FACTS, location="hdfs://name/t"), "hdfs storage"),
         (replace(FACTS, file_io="org.apache.iceberg.hadoop.HadoopFileIO"), "S3 through HadoopFileIO"),
         (replace(FACTS, file_io_properties={"s3.sse.type": "kms"}), "storage setting s3.sse.type"),
@@ -129,7 +148,12 @@ def test_tables_that_are_left_to_spark(facts: TableFacts, why: str) -> None:
     "facts",
     [
         FACTS,
-        replace(FACTS, properties={"write.parquet.compression-codec": "GZIP", "write.parquet.page-size-bytes": "9"}),
+        writing(compression_codec="GZIP", page_size_bytes="4096"),
+        writing(compression_codec="gzip", compression_level="9", page_row_limit="1"),
+        writing(compression_codec="zstd", compression_level="22"),
+        writing(compression_codec="snappy", compression_level="99"),
+        with_field(type=struct_with(type="int", **{"initial-default": 1})),
+        with_field(type=list_of(struct_with(type="int", **{"initial-default": 1}))),
         replace(FACTS, file_io_properties={"s3.sse.type": "none", "s3.remote-signing-enabled": "false"}),
         replace(FACTS, location="/tmp/t", file_io="org.apache.iceberg.hadoop.HadoopFileIO"),
         with_field(type="timestamptz_ns"),
@@ -156,6 +180,8 @@ def delete(kind: str = "position", **more: Any) -> LiveDelete:
         (live(format="AVRO"), [], "AVRO files"),
         (live(spec_id=1), [], "older partition spec"),
         (live(encrypted=True), [], "encryption"),
+        (live(constants={3: "x", 12: "y"}), [], "identity of a nested column"),
+        (live(), [delete("something new")], "deletes of the kind something new"),
         (live(), [delete(encrypted=True)], "encryption"),
         (live(), [delete(format="ORC")], "deletes in ORC files"),
         (live(), [delete("equality", equality_ids=(2,))], "column of type double"),
@@ -174,6 +200,12 @@ def test_groups_that_are_left_to_spark(file: LiveFile, deletes: list[LiveDelete]
 def test_groups_that_are_not() -> None:
     deletes = [delete(), delete("vector", format="PUFFIN"), delete("equality", equality_ids=(1,))]
     assert group_obstacle(FACTS, [live()], deletes, 2**27) is None
+    assert group_obstacle(FACTS, [live(constants={1: 7})], deletes, 2**27) is None
+
+
+def test_inputs_carry_the_constants_of_their_partition() -> None:
+    ((whole,),) = split([live(constants={1: None, 2: 0.5})], 1)
+    assert whole.constants == {1: None, 2: 0.5}
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from icepack.kernel.dictionaries import has_dictionary, has_own_nulls, plain, st
 from icepack.kernel.encoding import Encodings
 from icepack.kernel.rows import Rows
 from icepack.kernel.schema import arrow_schema, leaf_paths
+from icepack.kernel.source import Layouts
 from icepack.kernel.splice import CHUNK_META, STATISTICS, encode
 from icepack.kernel.statistics import NULLS
 from icepack.kernel.storage import Storage
@@ -66,7 +67,8 @@ def kinds_read(inputs: list[Input], **more: Any) -> dict[str, bool]:
     """Of each column whether it is read with a dictionary, as the rewrite reads it."""
     task, storage = Task(outputs=("",), schema=SCHEMA, inputs=tuple(inputs), **more), Storage({})
     schema = arrow_schema(SCHEMA)
-    rows = Rows(task, storage, schema, Encodings(task, storage).dictionary_names, Crew(1))
+    layouts = Layouts(None, task.schema["fields"])
+    rows = Rows(task, storage, schema, layouts, Encodings(task, storage, layouts).dictionary_names, Crew(1))
     found = rows.columns(rows.select(list(rows.pieces())), list(schema))
     return {field.name: has_dictionary(read.type) for field, read in zip(schema, found, strict=True)}
 

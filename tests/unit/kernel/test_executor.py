@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from icepack.kernel.executor import Assignment, versions, work
+from icepack.kernel.source import OpenFile
+from icepack.kernel.storage import StorageFault
 from icepack.kernel.task import ATTEMPT, Task
 
 from .kernels import Bench, column, schema_of
@@ -52,15 +54,65 @@ def test_what_is_not_covered_is_told_and_leaves_nothing(bench: Bench) -> None:
     assert outputs(bench) == []
 
 
-def test_a_failure_in_the_middle_leaves_nothing(bench: Bench) -> None:
+def test_an_unexpected_failure_in_the_middle_is_told_and_leaves_nothing(bench: Bench) -> None:
     """The first input is written by the time the second turns out to be no Parquet file."""
     item = assignment(bench)
     bad = bench.folder / "bad.parquet"
     bad.write_bytes(b"PAR1" + b"x" * 100 + b"PAR1")
-    inputs = (*item.task.inputs, replace(item.task.inputs[0], path=bad.as_uri(), bytes=108))
-    with pytest.raises((OSError, pa.ArrowInvalid), match=r"[Pp]arquet|thrift|metadata|footer|Invalid read"):
-        work(replace(item, task=replace(item.task, inputs=inputs)), {}, 0)
+    first = item.task.inputs[0]
+    inputs = (*[first] * 5, replace(first, path=bad.as_uri(), bytes=108), first)
+    answer = work(replace(item, task=replace(item.task, inputs=inputs)), {}, 0)
+    assert (answer.written, answer.uncovered, answer.gone, answer.damaged) == (None, "", "", "")
+    assert answer.failed.startswith("ArrowInvalid: ")
     assert outputs(bench) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("a"), OSError("Corrupt snappy compressed data."), MemoryError("m"), pa.ArrowKeyError("k"), KeyError(1)],
+)
+def test_errors_of_decoding_are_told(bench: Bench, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    monkeypatch.setattr(OpenFile, "_read", _raising(error))
+    answer = work(assignment(bench), {}, 0)
+    assert answer.failed == f"{type(error).__name__}: {error}"
+    assert outputs(bench) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(5, "Input/output error"),
+        OSError("When reading key 'k': AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 28"),
+        PermissionError(13, "denied"),
+        ConnectionResetError("reset"),
+        StorageFault("no answer"),
+        KeyboardInterrupt(),
+        SystemExit(),
+    ],
+)
+def test_errors_of_the_storage_and_cancellation_are_raised(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    monkeypatch.setattr(OpenFile, "_read", _raising(error))
+    with pytest.raises(type(error)):
+        work(assignment(bench), {}, 0)
+    assert outputs(bench) == []
+
+
+def _raising(error: BaseException) -> Any:
+    def fail(*_: Any) -> None:
+        raise error
+
+    return fail
+
+
+def test_an_error_of_opening_is_one_of_the_storage(bench: Bench) -> None:
+    item = assignment(bench)
+    folder = bench.folder / "folder.parquet"
+    folder.mkdir()
+    inputs = (replace(item.task.inputs[0], path=folder.as_uri()),)
+    with pytest.raises(StorageFault):
+        work(replace(item, task=replace(item.task, inputs=inputs)), {}, 0)
 
 
 def test_rows_are_counted_as_they_are_and_not_as_they_were_said_to_be(bench: Bench) -> None:

@@ -52,6 +52,7 @@ WRITTEN = {
     "compression": "zstd",
     "compression_level": 3,
     "write_page_index": True,
+    "write_page_checksum": True,
     "store_decimal_as_integer": True,
     "use_dictionary": ["word"],
     "max_rows_per_page": PAGE_ROWS,

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from icepack.domain.actions import Compact, RemoveOrphanFiles
+from icepack.domain.locations import TableLocations
 from icepack.domain.ports import RunContext
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.trace import Span
@@ -24,7 +25,7 @@ def runner(locks: Flaky, table: Table, owner: str = "cli:here:1", lease: timedel
         ledger=table,
         engine=table,
         history=Memory(),  # type: ignore[arg-type]
-        locations=dict,
+        locations=TableLocations,
         retry=RetryPolicy(max_attempts=1),
     )
     return LockingRunner(tools, lambda: locks, owner=owner, lease=lease)  # type: ignore[arg-type, return-value]

@@ -19,10 +19,12 @@ from icepack.domain.actions import (
     RewriteManifests,
     RewritePositionDeletes,
 )
+from icepack.domain.locations import TableLocations
 from icepack.domain.ports import EngineResult, RunContext
 from icepack.domain.run import CommitFacts, RunRecord, RunState
 from icepack.domain.status import DataFileStatus, TableStatus
 from icepack.domain.table import TableId
+from icepack.domain.verification import ColumnDifference, Mismatch, NativeDisabled, ProofLevel, ValueProof
 from icepack.errors import (
     Cancelled,
     CatalogFault,
@@ -72,9 +74,15 @@ class Table:
 
     can_stamp = True
 
-    def __init__(self, *commits: CommitFacts, deed: Callable[[RunContext], object] | None = None) -> None:
+    def __init__(
+        self,
+        *commits: CommitFacts,
+        deed: Callable[[RunContext], object] | None = None,
+        proofs: Sequence[ValueProof] = (),
+    ) -> None:
         self.commits = list(commits)
         self.deed = deed
+        self.proofs = proofs
         self.contexts: list[RunContext] = []
 
     def commits_of(self, table: TableId, job_id: UUID) -> Sequence[CommitFacts]:
@@ -85,7 +93,7 @@ class Table:
         if self.deed is not None:
             self.deed(context)
         self.commits.append(commit(context.stamp.attempt, snapshot_id=len(self.contexts)))
-        return EngineResult()
+        return EngineResult(value_proof=self.proofs[len(self.contexts) - 1] if self.proofs else None)
 
     def inspect(self, table: TableId, lens: object = None) -> TableStatus:
         return status()
@@ -108,14 +116,17 @@ class Memory:
         self.saved.append(record)
 
 
-def run(table: Table, action: Action = ALL, memory: Memory | None = None, **facts: Any) -> RunRecord:
+def run(
+    table: Table, action: Action = ALL, memory: Memory | None = None, verification: Any = None, **facts: Any
+) -> RunRecord:
     tools = RunTools(
         inspector=table,  # type: ignore[arg-type]
         ledger=table,
         engine=table,
         history=memory or Memory(),  # type: ignore[arg-type]
-        locations=dict,
+        locations=TableLocations,
         retry=RetryPolicy(max_attempts=3, base_delay=timedelta(0)),
+        verification=verification,
     )
     return MaintenanceRunner(tools).run(RunRequest(table=TABLE, action=action, job_id=JOB, **facts))
 
@@ -314,3 +325,103 @@ class TestWorthRetrying:
 
     def test_a_success_has_nothing_to_retry(self) -> None:
         assert not run(Table()).retryable
+
+
+def mismatch(*columns: str) -> Mismatch:
+    return Mismatch(
+        snapshot_id=1,
+        partition="",
+        classes=(),
+        files=("file:/w/1.parquet",),
+        rows_before=40,
+        rows_after=39,
+        differences=tuple(
+            ColumnDifference(column=column, measure="hash_1", before="1", after="2") for column in columns
+        ),
+        kernel_version="1",
+    )
+
+
+PROVEN = ValueProof(level=ProofLevel.SAMPLED, groups=12, groups_compared=2)
+MISMATCHED = ValueProof(level=ProofLevel.SAMPLED, spark_groups=1, mismatch=mismatch("price"))
+
+
+class TestValueProof:
+    def test_the_record_says_what_the_engine_has_proven(self) -> None:
+        record = run(Table(proofs=[PROVEN]))
+        assert (record.value_proof, record.message) == (PROVEN, "")
+
+    def test_the_engine_gets_the_store_that_remembers_trust(self) -> None:
+        table, store = Table(), object()
+        run(table, verification=store)
+        assert table.contexts[0].verification is store
+
+    def test_a_mismatch_is_told_in_plain_words_though_the_run_succeeded(self) -> None:
+        record = run(Table(proofs=[MISMATCHED]))
+        assert record.state is RunState.SUCCEEDED
+        assert record.message == (
+            "The native rewrite changed values of column price; nothing of it was committed. Spark's procedure did "
+            "the work, and the native rewrite is off for this table. "
+            "To repeat the check: icepack verify lake.sales.orders --repeat"
+        )
+
+    @pytest.mark.parametrize(
+        ("columns", "said"),
+        [
+            ((), "changed rows: 40 before, 39 after; nothing"),
+            (("",), "changed rows: 40 before, 39 after; nothing"),
+            (("a", "b", "a"), "changed values of columns a, b; nothing"),
+            (tuple("abcdefg"), "changed values of columns a, b, c, d, e and 2 more; nothing"),
+        ],
+    )
+    def test_a_message_names_what_differs(self, columns: tuple[str, ...], said: str) -> None:
+        assert said in run(Table(proofs=[replace(MISMATCHED, mismatch=mismatch(*columns))])).message
+
+    def test_what_was_proven_before_a_failure_is_kept(self) -> None:
+        def deed(context: RunContext) -> None:
+            context.proven(MISMATCHED)
+            raise EngineFault("Spark is gone.")
+
+        record = run(Table(deed=deed))
+        assert (record.state, record.value_proof) == (RunState.FAILED, MISMATCHED)
+        assert record.message.startswith("Spark is gone. The native rewrite changed values of column price; nothing")
+        assert "Spark's procedure did the work" not in record.message
+
+    def test_a_mismatch_of_an_attempt_that_lost_to_another_writer_is_not_forgotten(self) -> None:
+        def deed(context: RunContext) -> None:
+            if context.stamp.attempt == 1:
+                context.proven(MISMATCHED)
+                raise CommitConflict("Another writer won.")
+
+        record = run(Table(deed=deed, proofs=[PROVEN, PROVEN]))
+        assert (record.state, record.attempts) == (RunState.SUCCEEDED, 2)
+        assert record.value_proof == replace(PROVEN, mismatch=MISMATCHED.mismatch)
+
+    @pytest.mark.parametrize(("job_id", "is_kept"), [(JOB, True), (uuid4(), False), (None, False)])
+    def test_a_mismatch_of_an_earlier_attempt_of_the_job_is_not_forgotten(
+        self, job_id: UUID | None, is_kept: bool
+    ) -> None:
+        record = run(Table(proofs=[PROVEN]), attempt=2, verification=Switched(job_id))
+        assert record.value_proof == (replace(PROVEN, mismatch=MISMATCHED.mismatch) if is_kept else PROVEN)
+        assert ("changed values of column price" in record.message) == is_kept
+
+    def test_a_job_that_was_done_by_an_earlier_attempt_keeps_its_mismatch(self) -> None:
+        record = run(Table(commit(1)), attempt=2, verification=Switched(JOB))
+        assert record.value_proof == ValueProof(level=ProofLevel.SAMPLED, mismatch=MISMATCHED.mismatch)
+
+
+class Switched:
+    """A store in which a mismatch has switched the native rewrite off."""
+
+    def __init__(self, job_id: UUID | None) -> None:
+        self._job_id = job_id
+
+    def native_disabled(self, table: TableId) -> NativeDisabled:
+        return NativeDisabled(
+            table=table,
+            table_uuid="",
+            disabled_at=utc_now(),
+            reason="",
+            job_id=self._job_id,
+            mismatch=MISMATCHED.mismatch,
+        )

@@ -25,16 +25,18 @@ place = Place("fleet")
 def overview(caller: Viewer) -> Response:
     """Of all tables that may be seen; jobs are counted at most two seconds ago."""
     found = caller.parts.figures.overview(caller.sees)
+    off = caller.parts.figures.native_disabled()
     return send(
         {
             "tables": found.tables,
             "trend": found.trend,
             "maintenance": found.maintenance,
-            "sickest": [listed(item) for item in found.sickest],
+            "sickest": [listed(item) | {"native_disabled": item.table in off} for item in found.sickest],
             "workers": found.workers,
             "jobs": dict(found.jobs),
             "jobs_last_day": dict(found.jobs_last_day),
             "cache": to_json(found.cache),
+            "native_disabled": found.native_disabled,
         }
     )
 

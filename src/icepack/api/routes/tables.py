@@ -49,6 +49,9 @@ def list_tables(
         Literal["healthy", "info", "warning", "critical"] | None, Query(description="Only with such a worst issue.")
     ] = None,
     action: Annotated[ActionKind | None, Query(description="Only those for which this is recommended.")] = None,
+    native_disabled: Annotated[
+        bool | None, Query(description="Only those for which the native rewrite is off, or only the others.")
+    ] = None,
     min_score: Annotated[int, Query(ge=0, le=100, description="Only with this score or more.")] = 0,
     max_score: Annotated[int, Query(ge=0, le=100, description="Only with this score or less.")] = 100,
     sort: Annotated[Sort, Query(description="`score` has the sickest first; with `-` it is the other way.")] = "score",
@@ -56,6 +59,7 @@ def list_tables(
     cursor: Annotated[str | None, Query(max_length=4000, description="`next_cursor` of the page before.")] = None,
 ) -> Response:
     """Filters narrow one another; `total` counts all pages; a cursor stays good when tables come and go."""
+    off = caller.parts.figures.native_disabled()
     wanted = Wanted(
         search=search or "",
         catalog=catalog,
@@ -65,6 +69,8 @@ def list_tables(
         action=action,
         min_score=min_score,
         max_score=max_score,
+        native_disabled=native_disabled,
+        off=frozenset() if native_disabled is None else frozenset(off),
     )
     listing = caller.parts.directory.listing().within(caller.sees)
     found = select(listing, wanted, sort)
@@ -72,7 +78,9 @@ def list_tables(
     page = rest[:limit]
     more = closed(page[-1], sort) if len(rest) > limit else None
     at_work = caller.parts.figures.running()
-    texts = ",".join(_text(item, at_work.get(item.summary.table) if at_work else None) for item in page)
+    texts = ",".join(
+        _text(item, item.summary.table in off, at_work.get(item.summary.table) if at_work else None) for item in page
+    )
     body = f'{{"tables":[{texts}],"total":{len(found)},"next_cursor":{json.dumps(more)}}}'
     return Response(body, media_type="application/json")
 
@@ -202,6 +210,7 @@ def get_table(caller: Viewer, table: TableName) -> Response:
             "recommendation": document.recommendation,
             **explained(document),
             "policy": _policy(caller, found, document),
+            "native_disabled": caller.parts.figures.native_disabled().get(found),
             "running": running(job) if (job := caller.parts.figures.running().get(found)) else None,
         }
     )
@@ -231,8 +240,9 @@ def _status(caller: Caller, text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"table_name": str(table), "observed_at": document.status["observed_at"]}, document.status
 
 
-def _text(item: ListEntry, job: RunningJob | None) -> str:
-    """Made once for as long as the listing lasts, but for what is worked on just now."""
+def _text(item: ListEntry, is_off: bool, job: RunningJob | None) -> str:
+    """Made once for as long as the listing lasts, but for what may change meanwhile."""
     if not item.text:
         item.text = encoded(listed(item.summary)).decode()
-    return item.text if job is None else f'{item.text[:-1]},"running":{encoded(running(job)).decode()}}}'
+    busy = "" if job is None else f',"running":{encoded(running(job)).decode()}'
+    return f'{item.text[:-1]},"native_disabled":{"true" if is_off else "false"}{busy}}}'

@@ -5,6 +5,7 @@ It errs on the side of keeping: what cannot be told from a partition's values st
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -18,6 +19,8 @@ Answer = bool | None
 """None is `perhaps`."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT)?\d\d:\d\d:\d\d(\.(?P<fraction>\d+))?(\+00:00)?")
+"""Times and timestamps as partitions name them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,10 @@ def _alike(span: _Span, literal: Any) -> tuple[Any, Any, Any] | None:
         return (span.first, span.last, literal) if isinstance(span.first, bool) is isinstance(literal, bool) else None
     if isinstance(span.first, int | float) and isinstance(literal, int | float):
         return span.first, span.last, literal
-    return (span.first, span.last, literal) if isinstance(span.first, str) and isinstance(literal, str) else None
+    if not isinstance(span.first, str) or not isinstance(literal, str) or _TIME.fullmatch(span.first):
+        # A time can be written in several ways, so that its text proves nothing.
+        return None
+    return span.first, span.last, literal
 
 
 def _moment(value: Any) -> datetime | None:
@@ -149,7 +155,14 @@ def _moment(value: Any) -> datetime | None:
         return value if value.tzinfo else value.replace(tzinfo=UTC)
     if isinstance(value, date):
         return datetime.combine(value, time(), UTC)
+    if not isinstance(value, str) or _is_finer_than_microseconds(value):
+        return None
     try:
-        return _moment(datetime.fromisoformat(value)) if isinstance(value, str) else None
+        return _moment(datetime.fromisoformat(value))
     except ValueError:
         return None
+
+
+def _is_finer_than_microseconds(text: str) -> bool:
+    found = _TIME.fullmatch(text)
+    return found is not None and len(found["fraction"] or "") > 6

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Base64;
@@ -16,6 +17,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.iceberg.BaseFileScanTask;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DataFiles;
 import org.apache.iceberg.DeleteFile;
@@ -29,8 +31,12 @@ import org.apache.iceberg.ManifestReader;
 import org.apache.iceberg.Metrics;
 import org.apache.iceberg.MetricsConfig;
 import org.apache.iceberg.MetricsModes;
+import org.apache.iceberg.PartitionField;
 import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.PartitionSpecParser;
 import org.apache.iceberg.RewriteFiles;
+import org.apache.iceberg.SchemaParser;
+import org.apache.iceberg.SingleValueParser;
 import org.apache.iceberg.Snapshot;
 import org.apache.iceberg.SnapshotAncestryValidator;
 import org.apache.iceberg.Table;
@@ -38,6 +44,7 @@ import org.apache.iceberg.TableScan;
 import org.apache.iceberg.exceptions.ValidationException;
 import org.apache.iceberg.expressions.Expressions;
 import org.apache.iceberg.expressions.Literal;
+import org.apache.iceberg.expressions.ResidualEvaluator;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.CloseableIterator;
 import org.apache.iceberg.parquet.ParquetUtil;
@@ -55,6 +62,7 @@ public class Rewrite {
   private final Map deletes = new LinkedHashMap();
   private final Map users = new HashMap();
   private final Set landed = new HashSet();
+  private final Map built = new HashMap();
 
   /** Finds the scan tasks of these files, by name and one after another divided by a NUL, in one snapshot. */
   public Rewrite(Table table, long snapshotId, String paths) throws Exception {
@@ -97,6 +105,7 @@ public class Rewrite {
         row.put("first_row_id", file.firstRowId().longValue());
       }
       row.put("encrypted", file.keyMetadata() != null);
+      constants(row.putObject("constants"), file);
       ArrayNode numbers = row.putArray("deletes");
       Iterator applied = task.deletes().iterator();
       while (applied.hasNext()) {
@@ -109,6 +118,36 @@ public class Rewrite {
       describe(described.addObject(), (DeleteFile) ((Object[]) known.next())[1]);
     }
     return json.writeValueAsString(answer);
+  }
+
+  /** By field id, the partition's value of every column by whose identity the file is partitioned. */
+  private void constants(ObjectNode row, DataFile file) throws Exception {
+    PartitionSpec spec = (PartitionSpec) table.specs().get(new Integer(file.specId()));
+    List fields = spec.fields();
+    for (int position = 0; position < fields.size(); position++) {
+      PartitionField field = (PartitionField) fields.get(position);
+      Type type = table.schema().findType(field.sourceId());
+      if (field.transform().isIdentity() && type != null) {
+        Object value = promoted(type, file.partition().get(position, Object.class));
+        String id = String.valueOf(field.sourceId());
+        if (value == null) {
+          row.putNull(id);
+        } else {
+          row.set(id, json.readTree(SingleValueParser.toJson(type, value)));
+        }
+      }
+    }
+  }
+
+  /** A partition keeps the type that its column had when it was written. */
+  private static Object promoted(Type type, Object value) {
+    if (type.typeId() == Type.TypeID.LONG && value instanceof Integer) {
+      return new Long(((Integer) value).longValue());
+    }
+    if (type.typeId() == Type.TypeID.DOUBLE && value instanceof Float) {
+      return new Double(((Float) value).doubleValue());
+    }
+    return value;
   }
 
   private static String key(DeleteFile file) {
@@ -306,7 +345,97 @@ public class Rewrite {
     }
   }
 
+  /** Scan tasks of these inputs, by name and divided by a NUL, with the deletes that apply to them. */
+  public List inputTasks(String paths) {
+    List found = new ArrayList();
+    Iterator each = java.util.Arrays.asList(paths.split("\0")).iterator();
+    while (each.hasNext()) {
+      found.add(tasks.get(each.next()));
+    }
+    return found;
+  }
+
+  /** A scan task for each output of a request, though no snapshot has it yet. */
+  public List outputTasks(String request) throws Exception {
+    String schema = SchemaParser.toJson(table.schema());
+    MetricsConfig metrics = MetricsConfig.forTable(table);
+    List found = new ArrayList();
+    Iterator added = json.readTree(request).get("added").elements();
+    while (added.hasNext()) {
+      DataFile file = dataFile((JsonNode) added.next(), metrics);
+      PartitionSpec spec = (PartitionSpec) table.specs().get(new Integer(file.specId()));
+      found.add(
+          new BaseFileScanTask(
+              readable(file, spec),
+              new DeleteFile[0],
+              schema,
+              PartitionSpecParser.toJson(spec),
+              ResidualEvaluator.unpartitioned(Expressions.alwaysTrue())));
+    }
+    return found;
+  }
+
+  /** Where the first row id of an output is given, a row that does not state its own gets one that no row has. */
+  private static final long UNSTATED = 1L << 60;
+
+  /** Readers give rows their identity only where the file has a first row id and a sequence number. */
+  private DataFile readable(DataFile file, PartitionSpec spec) throws Exception {
+    DataFile copy = DataFiles.builder(spec).copy(file).withFirstRowId(new Long(UNSTATED)).build();
+    Class type = Class.forName("org.apache.iceberg.BaseFile");
+    String[] numbers = {"setFileSequenceNumber", "setDataSequenceNumber"};
+    for (int at = 0; at < numbers.length; at++) {
+      Method setter = type.getMethod(numbers[at], new Class[] {Long.class});
+      setter.setAccessible(true);
+      setter.invoke(copy, new Object[] {new Long(0)});
+    }
+    return copy;
+  }
+
+  /** What the manifest will say of each output of a request. */
+  public String outputMetrics(String request) throws Exception {
+    MetricsConfig config = MetricsConfig.forTable(table);
+    ObjectNode answer = json.createObjectNode();
+    Iterator added = json.readTree(request).get("added").elements();
+    while (added.hasNext()) {
+      DataFile file = dataFile((JsonNode) added.next(), config);
+      ObjectNode row = answer.putObject(file.location());
+      row.put("record_count", file.recordCount());
+      putCounts(row.putObject("null_value_counts"), file.nullValueCounts());
+      putCounts(row.putObject("nan_value_counts"), file.nanValueCounts());
+      putBounds(row.putObject("lower_bounds"), file.lowerBounds());
+      putBounds(row.putObject("upper_bounds"), file.upperBounds());
+    }
+    return json.writeValueAsString(answer);
+  }
+
+  private static void putCounts(ObjectNode node, Map counts) {
+    Iterator each = counts == null ? new ArrayList().iterator() : counts.entrySet().iterator();
+    while (each.hasNext()) {
+      Map.Entry entry = (Map.Entry) each.next();
+      node.put(entry.getKey().toString(), ((Long) entry.getValue()).longValue());
+    }
+  }
+
+  private static void putBounds(ObjectNode node, Map bounds) {
+    Iterator each = bounds == null ? new ArrayList().iterator() : bounds.entrySet().iterator();
+    while (each.hasNext()) {
+      Map.Entry entry = (Map.Entry) each.next();
+      ByteBuffer value = (ByteBuffer) ((ByteBuffer) entry.getValue()).duplicate();
+      byte[] raw = new byte[value.remaining()];
+      value.get(raw);
+      node.put(entry.getKey().toString(), Base64.getEncoder().encodeToString(raw));
+    }
+  }
+
   private DataFile dataFile(JsonNode made, MetricsConfig config) throws Exception {
+    String path = made.get("path").asText();
+    if (!built.containsKey(path)) {
+      built.put(path, build(made, config));
+    }
+    return (DataFile) built.get(path);
+  }
+
+  private DataFile build(JsonNode made, MetricsConfig config) throws Exception {
     DataFile like = (DataFile) ((FileScanTask) tasks.get(made.get("like").asText())).file();
     PartitionSpec spec = (PartitionSpec) table.specs().get(new Integer(like.specId()));
     DataFiles.Builder builder = DataFiles.builder(spec);

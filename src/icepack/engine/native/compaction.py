@@ -13,6 +13,8 @@ from icepack import __version__
 from icepack.domain.actions import Compact
 from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.ports import Progress, RunContext
+from icepack.domain.table import TableId
+from icepack.domain.verification import Mismatch, NativeFailure, ValueProof
 from icepack.engine.native.coverage import TableFacts, group_obstacle, table_obstacle
 from icepack.engine.native.job import (
     Done,
@@ -23,9 +25,11 @@ from icepack.engine.native.job import (
     run_tasks,
 )
 from icepack.engine.native.jvm import JavaRewrite, LiveFile
+from icepack.engine.native.kernel_version import kernel_version
 from icepack.engine.native.ordering import order_of
 from icepack.engine.native.sizing import executors
 from icepack.engine.native.tasks import Group, group_tasks
+from icepack.engine.native.value_checks import ValueChecks
 from icepack.errors import CommitConflict, CommitStateUnknown, RowsChanged
 from icepack.kernel.executor import Answer, Assignment
 
@@ -36,6 +40,7 @@ log = logging.getLogger(__name__)
 
 DELETE_SHARE = 0.25
 DEFAULT_COMMITS = 10
+MISMATCH = "values differed after the native rewrite"
 MOST_TOLD = 100
 """Groups that a run record tells apart; a table may have many thousands."""
 
@@ -51,13 +56,24 @@ class Outcome:
     """Groups that another writer changed before they could be committed."""
     copied_bytes: int = 0
     """Of the native groups' outputs: what was taken over without being decoded."""
+    damaged: dict[int, str] = field(default_factory=dict)
+    """Groups with a page whose checksum is wrong: nobody rewrites them, because Spark may not notice."""
+    failures: list[NativeFailure] = field(default_factory=list)
+    """Groups whose native rewrite failed unexpectedly; they are among those left to Spark."""
+    mismatch: Mismatch | None = None
 
 
 class NativeCompaction:
     """One attempt, from one snapshot."""
 
     def __init__(
-        self, spark: SparkSession, table: Any, action: Compact, context: RunContext, plan: CompactionPlan
+        self,
+        spark: SparkSession,
+        table_id: TableId,
+        table: Any,
+        action: Compact,
+        context: RunContext,
+        plan: CompactionPlan,
     ) -> None:
         self._spark = spark
         self._table = table
@@ -67,12 +83,14 @@ class NativeCompaction:
         self._facts = table_facts(spark, table)
         self._order = order_of(spark, table, self._facts, action)
         self._executors = executors(spark)
+        self._checks = ValueChecks(spark, table, table_id, self._facts, action, context)
         self.outcome = Outcome()
 
     def run(self) -> Outcome:
         groups = list(enumerate(self._plan.groups))
         obstacle = (
-            table_obstacle(self._facts, self._action)
+            self._checks.obstacle
+            or table_obstacle(self._facts, self._action)
             or self._order.obstacle
             or self._executors.obstacle
             or kernel_obstacle(self._spark)
@@ -85,8 +103,26 @@ class NativeCompaction:
         rewrite = JavaRewrite(self._spark, self._table, int(self._plan.snapshot_id or 0), paths)
         for batch in self._batches(self._covered(rewrite)):
             self._context.check()
-            self._rewrite(rewrite, batch)
+            if self.outcome.mismatch is not None:
+                self.outcome.elsewhere |= {group.number: MISMATCH for group in batch}
+            else:
+                self._rewrite(rewrite, batch)
         return self.outcome
+
+    def proof(self) -> ValueProof:
+        """What was proven of the groups that were committed, and by whom the others were rewritten."""
+        return ValueProof(
+            level=self._action.proof,
+            groups=len(self.outcome.native),
+            groups_compared=len(self._checks.compared & self.outcome.native.keys()),
+            rows_compared=self._checks.rows_compared,
+            spark_groups=len(self.outcome.elsewhere),
+            reasons={str(reason): count for reason, count in self._checks.reasons.items()},
+            new_classes=tuple(self._checks.new_classes),
+            failures=tuple(self.outcome.failures[:MOST_TOLD]),
+            mismatch=self.outcome.mismatch,
+            kernel_version=kernel_version(),
+        )
 
     def _covered(self, rewrite: JavaRewrite) -> list[Group]:
         found = []
@@ -154,11 +190,11 @@ class NativeCompaction:
         try:
             answers = run_tasks(self._spark, tasks, self._facts.file_io_properties, tell)
         except BaseException:
-            self._delete(possible_outputs(self._spark, tasks))
+            delete_files(self._table, possible_outputs(self._spark, tasks))
             raise
         if may_have_failed(self._spark, answers):
             kept = {file.path for answer in answers if answer.written for file in answer.written.files}
-            self._delete(path for path in possible_outputs(self._spark, tasks) if path not in kept)
+            delete_files(self._table, (path for path in possible_outputs(self._spark, tasks) if path not in kept))
         if not any(answer.gone for answer in answers):
             tell(Done(sum(len(group.files) for group in groups), sum(group.bytes for group in groups), len(groups)))
         return answers
@@ -169,22 +205,56 @@ class NativeCompaction:
         if gone:
             raise CommitConflict(f"A file that was planned is gone: {gone}")
         for group in groups:
-            refused = next((answer.uncovered for answer in made[group.number] if answer.uncovered), "")
-            if refused:
-                self.outcome.elsewhere[group.number] = refused
-                self._discard(made[group.number])
-            else:
+            if self._is_written(group, made[group.number]):
                 check_rows(group, made[group.number])
                 ready.append(group)
+        ready = self._with_same_values(rewrite, ready, made) if ready else []
         if ready:
             self._commit(rewrite, ready, made)
+
+    def _is_written(self, group: Group, answers: Sequence[Answer]) -> bool:
+        """False where a task has written nothing that may be committed; then the whole group is given up."""
+        damaged = next((answer.damaged for answer in answers if answer.damaged), "")
+        refused = next((answer.uncovered for answer in answers if answer.uncovered), "")
+        failed = next((answer.failed for answer in answers if answer.failed), "")
+        if not (damaged or refused or failed):
+            return True
+        if damaged:
+            self.outcome.damaged[group.number] = damaged
+            log.error("%s: %s", self._table.name(), damaged)
+        elif refused:
+            self.outcome.elsewhere[group.number] = refused
+        else:
+            self.outcome.elsewhere[group.number] = f"the native rewrite failed: {failed}"
+            self.outcome.failures.append(NativeFailure(partition=group.partition.path, error=failed))
+            log.warning("native rewrite of a group of %s failed, Spark rewrites it: %s", self._table.name(), failed)
+        self._discard(answers)
+        return False
+
+    def _with_same_values(
+        self, rewrite: JavaRewrite, groups: list[Group], made: Mapping[int, list[Answer]]
+    ) -> list[Group]:
+        """Those that may be committed. After a mismatch none of the batch may, and Spark does the work."""
+
+        def outputs(of: Sequence[Group]) -> list[dict[str, Any]]:
+            return commit_request(of, made, self._order.is_table_order)[1]
+
+        self.outcome.mismatch = self._checks.check(rewrite, groups, made, outputs)
+        left = {number: f"values could not be compared: {why}" for number, why in self._checks.uncheckable.items()}
+        if self.outcome.mismatch is not None:
+            left = {group.number: MISMATCH for group in groups}
+        for group in groups:
+            if group.number in left:
+                self.outcome.elsewhere[group.number] = left[group.number]
+                self._discard(made[group.number])
+        return [group for group in groups if group.number not in left]
 
     def _commit(self, rewrite: JavaRewrite, groups: list[Group], made: Mapping[int, list[Answer]]) -> None:
         """What another writer has changed meanwhile is taken out; the rest is worth keeping."""
         while groups:
             self._context.check()
             try:
-                rewrite.commit(*_request(groups, made, self._order.is_table_order), self._summary(groups, made))
+                rewrite.commit(*commit_request(groups, made, self._order.is_table_order), self._summary(groups, made))
             except CommitConflict:
                 groups, lost = self._still_valid(rewrite, groups)
                 if not lost:
@@ -232,22 +302,13 @@ class NativeCompaction:
             **self._context.stamp.properties(__version__),
             "icepack.engine": "native",
             "icepack.rows-dropped": str(dropped),
+            "icepack.groups-compared": f"{sum(group.number in self._checks.compared for group in groups)}",
             **part,
         }
 
     def _discard(self, answers: Iterable[Answer]) -> None:
-        self._delete(file.path for answer in answers if answer.written for file in answer.written.files)
-
-    def _delete(self, paths: Iterable[str]) -> None:
-        """Files of our own that no commit has taken up, or that were never written."""
-        from py4j.protocol import Py4JJavaError
-
-        io = self._table.io()
-        for path in paths:
-            try:
-                io.deleteFile(path)
-            except Py4JJavaError:
-                log.warning("%s was not committed and could not be deleted; it is an orphan now.", path)
+        written = (answer.written for answer in answers if answer.written)
+        delete_files(self._table, (file.path for item in written for file in item.files))
 
     def _teller(self) -> Told:
         before = list(self.outcome.native.values())
@@ -275,6 +336,18 @@ class NativeCompaction:
         return tell
 
 
+def delete_files(table: Any, paths: Iterable[str]) -> None:
+    """Deletes files of our own that no commit has taken up, or that were never written."""
+    from py4j.protocol import Py4JJavaError
+
+    io = table.io()
+    for path in paths:
+        try:
+            io.deleteFile(path)
+        except Py4JJavaError:
+            log.warning("%s was not committed and could not be deleted; it is an orphan now.", path)
+
+
 def in_order(files: Iterable[LiveFile]) -> tuple[LiveFile, ...]:
     """As they were written, so that rows that came together stay together."""
     return tuple(sorted(files, key=lambda file: (file.sequence_number, file.first_row_id or 0, file.path)))
@@ -299,7 +372,7 @@ def check_rows(group: Group, answers: Sequence[Answer]) -> None:
         )
 
 
-def _request(
+def commit_request(
     groups: Sequence[Group], made: Mapping[int, list[Answer]], is_sorted: bool
 ) -> tuple[list[str], list[dict[str, Any]]]:
     removed = [path for group in groups for path in group.paths]
@@ -373,12 +446,15 @@ def report(outcome: Outcome, plan: CompactionPlan) -> dict[str, Any]:
         "spark_groups": len(outcome.elsewhere),
         "copied_bytes": outcome.copied_bytes,
         "groups": ways[:MOST_TOLD],
+        **({"failures": list(outcome.damaged.values())[:MOST_TOLD]} if outcome.damaged else {}),
     }
 
 
 def _way(outcome: Outcome, number: int) -> dict[str, str]:
     if number in outcome.native:
         return {"engine": "native"}
+    if number in outcome.damaged:
+        return {"engine": "none", "why": outcome.damaged[number]}
     if number in outcome.elsewhere:
         return {"engine": "spark", "why": outcome.elsewhere[number]}
     return {"engine": "none", "why": "another writer changed its files; planned again"}

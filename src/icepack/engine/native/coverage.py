@@ -15,6 +15,7 @@ from icepack.kernel.storage import S3_SCHEMES
 from icepack.kernel.task import Writing
 
 CODECS = frozenset({"zstd", "gzip", "snappy", "uncompressed"})
+DELETE_KINDS = frozenset({"position", "vector", "equality"})
 KNOWN_OPTIONS = frozenset(
     {
         "target-file-size-bytes",
@@ -27,16 +28,20 @@ KNOWN_OPTIONS = frozenset(
         "max-concurrent-file-group-rewrites",
     }
 )
-_WRITING = {
-    "write.parquet.compression-codec",
-    "write.parquet.compression-level",
-    "write.parquet.row-group-size-bytes",
-    "write.parquet.page-size-bytes",
-    "write.parquet.page-row-limit",
-    "write.parquet.dict-size-bytes",
-    "write.parquet.row-group-check-min-record-count",
-    "write.parquet.row-group-check-max-record-count",
+MOST = 2**31 - 1
+"""Iceberg keeps these numbers as Java's int."""
+_RANGES = {
+    "write.parquet.row-group-size-bytes": range(1024, MOST + 1),
+    "write.parquet.page-size-bytes": range(64, MOST + 1),
+    "write.parquet.page-row-limit": range(1, MOST + 1),
+    "write.parquet.dict-size-bytes": range(64, MOST + 1),
+    "write.parquet.row-group-check-min-record-count": range(1, MOST + 1),
+    "write.parquet.row-group-check-max-record-count": range(1, MOST + 1),
 }
+"""Settings of Parquet's writer that are numbers, and the values for which the kernel writes what Spark would."""
+CODEC, LEVEL = "write.parquet.compression-codec", "write.parquet.compression-level"
+_LEVELS = {"zstd": range(1, 23), "gzip": range(1, 10)}
+"""The other codecs have no level and ignore one."""
 _UNTOLD = {
     "write.parquet.compression-level",
     "write.parquet.page-size-bytes",
@@ -70,8 +75,8 @@ class TableFacts:
 
     @property
     def writing(self) -> Writing:
-        level = self.properties.get("write.parquet.compression-level")
-        codec = self.properties.get("write.parquet.compression-codec")
+        level = self.properties.get(LEVEL)
+        codec = self.properties.get(CODEC)
         return Writing(
             codec=None if codec is None else codec.lower(),
             level=None if level is None else int(level),
@@ -115,31 +120,54 @@ def _options(action: Compact) -> Iterator[str]:
 def _properties(properties: Mapping[str, str]) -> Iterator[str]:
     if properties.get("write.format.default", "parquet").lower() != "parquet":
         yield f"new files in {properties['write.format.default']}"
-    if properties.get("write.parquet.compression-codec", "zstd").lower() not in CODECS:
-        yield f"compression with {properties['write.parquet.compression-codec']}"
+    if properties.get(CODEC, "zstd").lower() not in CODECS:
+        yield f"compression with {properties[CODEC]}"
     if "encryption.key-id" in properties:
         yield "encryption"
-    for name in sorted(properties):
-        if name.startswith("write.parquet.") and name not in _WRITING:
+    for name in sorted(name for name in properties if name.startswith("write.parquet.")):
+        if name in _RANGES:
+            yield from _out_of_range(name, properties[name], [_RANGES[name]])
+        elif name == LEVEL:
+            yield from _out_of_range(name, properties[name], _level_ranges(properties.get(CODEC)))
+        elif name != CODEC:
             yield f"property {name}"
-        if name in _WRITING - {"write.parquet.compression-codec"} and not properties[name].strip().isdigit():
-            yield f"property {name} is not a number"
+
+
+def _level_ranges(codec: str | None) -> list[range]:
+    """Without a codec of the table's own, that of its files counts, which may be any."""
+    codecs = _LEVELS if codec is None else [codec.lower()]
+    return [_LEVELS.get(name, range(MOST + 1)) for name in codecs]
+
+
+def _out_of_range(name: str, text: str, allowed: Sequence[range]) -> Iterator[str]:
+    if not text.isascii() or not text.isdigit():
+        yield f"property {name} is not a number"
+    elif not all(int(text) in values for values in allowed):
+        yield f"property {name} with the value {text}"
 
 
 def _columns(schema: Mapping[str, Any]) -> Iterator[str]:
     for field in schema["fields"]:
         if not is_covered(field["type"]):
             yield f"column {field['name']} of a type that it does not know"
-        yield from _defaults(field)
+        yield from _defaults(field, field["name"])
 
 
-def _defaults(field: Mapping[str, Any]) -> Iterator[str]:
-    """Of nested columns; those at the top are filled in."""
+def _defaults(field: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Those of single values are filled in at any depth; Iceberg itself has no others yet."""
     kind = field["type"]
-    for part in kind.get("fields", ()) if isinstance(kind, Mapping) else ():
-        if part.get("initial-default") is not None:
-            yield f"default of the nested column {field['name']}.{part['name']}"
-        yield from _defaults(part)
+    if field.get("initial-default") is not None and not isinstance(kind, str):
+        yield f"default of the nested column {path}"
+    for name, part in _parts(kind):
+        yield from _defaults(part, f"{path}.{name}")
+
+
+def _parts(kind: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The fields inside a type, each with its name."""
+    if isinstance(kind, str):
+        return
+    yield from ((part["name"], part) for part in kind.get("fields", ()))
+    yield from ((name, {"type": kind[name]}) for name in ("element", "key", "value") if name in kind)
 
 
 def _storage(facts: TableFacts) -> Iterator[str]:
@@ -164,14 +192,19 @@ def group_obstacle(
 def _group_obstacles(
     facts: TableFacts, files: Sequence[LiveFile], deletes: Sequence[LiveDelete], limit_bytes: int
 ) -> Iterator[str]:
+    top_level = {field["id"] for field in facts.schema["fields"]}
     for file in files:
         if file.format != "PARQUET":
             yield f"{file.format} files"
         if file.spec_id != facts.spec_id:
             yield "files of an older partition spec"
+        if not file.constants.keys() <= top_level:
+            yield "a partition by the identity of a nested column"
         if file.encrypted:
             yield "encryption"
     for delete in deletes:
+        if delete.kind not in DELETE_KINDS:
+            yield f"deletes of the kind {delete.kind}"
         if delete.encrypted:
             yield "encryption"
         if delete.kind != "vector" and delete.format != "PARQUET":

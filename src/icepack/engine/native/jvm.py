@@ -1,14 +1,13 @@
-"""The JVM's side of the native rewrite, compiled by the compiler that Spark carries."""
+"""The JVM's side of the native rewrite."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
+from icepack.engine.java_classes import new_instance
 from icepack.engine.java_errors import causes, classify, java_faults
 from icepack.errors import CommitConflict, CommitStateUnknown
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 COMMITTING = "Committing a native compaction"
 CLEANABLE = "org.apache.iceberg.exceptions.CleanableFailure"
 """What Iceberg throws where a commit has surely not landed."""
-
-_compiled: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +32,8 @@ class LiveFile:
     first_row_id: int | None = None
     encrypted: bool = False
     deletes: tuple[int, ...] = ()
+    constants: Mapping[int, Any] = field(default_factory=dict)
+    """Field id → the partition's value, in Iceberg's JSON, of the source columns of identity partition fields."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +59,24 @@ class JavaRewrite:
 
     def __init__(self, spark: SparkSession, table: Any, snapshot_id: int, paths: Sequence[str]) -> None:
         self._spark = spark
-        self._java = _new(spark, table, snapshot_id, "\0".join(paths))
+        self.snapshot_id = snapshot_id
+        self._java = new_instance(spark, __package__, "Rewrite", table, snapshot_id, "\0".join(paths))
         said = json.loads(self._java.describe())
         self.deletes = [LiveDelete(**_tupled(row, "equality_ids")) for row in said["deletes"]]
-        self.files = {row["path"]: LiveFile(**_tupled(row, "deletes")) for row in said["files"]}
+        self.files = {row["path"]: _live_file(row) for row in said["files"]}
+
+    def input_tasks(self, paths: Sequence[str]) -> Any:
+        """Iceberg's scan tasks of these files, with the deletes that apply to them."""
+        return self._java.inputTasks("\0".join(paths))
+
+    def output_tasks(self, added: Sequence[Mapping[str, Any]]) -> Any:
+        """Scan tasks of files that are not committed yet."""
+        return self._java.outputTasks(json.dumps({"added": list(added)}))
+
+    def output_metrics(self, added: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """What the manifest will say of each of these files, by path."""
+        found: dict[str, Any] = json.loads(self._java.outputMetrics(json.dumps({"added": list(added)})))
+        return found
 
     def location(self, like: str, name: str) -> str:
         return str(self._java.location(like, name))
@@ -99,25 +112,10 @@ class JavaRewrite:
         return bool(is_instance_of(gateway, failure.java_exception, CLEANABLE))
 
 
+def _live_file(row: dict[str, Any]) -> LiveFile:
+    constants = {int(number): value for number, value in row.pop("constants", {}).items()}
+    return LiveFile(**_tupled(row, "deletes"), constants=constants)
+
+
 def _tupled(row: dict[str, Any], key: str) -> dict[str, Any]:
     return {**row, key: tuple(row.get(key, ()))}
-
-
-def _new(spark: SparkSession, *arguments: Any) -> Any:
-    gateway = spark.sparkContext._gateway
-    array = gateway.new_array(spark.sparkContext._jvm.java.lang.Object, len(arguments))
-    for position, argument in enumerate(arguments):
-        array[position] = argument
-    return _class(spark).getConstructors()[0].newInstance(array)
-
-
-def _class(spark: SparkSession) -> Any:
-    """Once for each JVM: a gateway has one for all its life."""
-    key = spark.sparkContext._gateway
-    if key not in _compiled:
-        jvm = spark.sparkContext._jvm
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
-        compiler.cook(files(__package__).joinpath("Rewrite.java").read_text("utf-8"))
-        _compiled[key] = compiler.getClassLoader().loadClass("icepack.Rewrite")
-    return _compiled[key]

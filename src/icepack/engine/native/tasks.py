@@ -79,6 +79,7 @@ def _input(file: LiveFile, start: int, stop: int) -> Input:
         first_row_id=file.first_row_id,
         start=start,
         stop=None if stop >= file.records else stop,
+        constants=file.constants,
     )
 
 

@@ -18,6 +18,7 @@ export const SETTINGS = {
   layout: choice("In what order rewritten rows lie.", ["binpack", "sort", "zorder", "hilbert"]),
   columns: list("Columns to order by.", "customer_id, ordered_at"),
   engine: choice("Who rewrites the files.", ["native", "spark"]),
+  proof: choice("How much of a rewrite is compared by value: row counts only, a sample, or everything.", ["count", "sampled", "full"]),
   fragment_ratio_threshold: number("From how many delete files for each data file on.", "0.1"),
   partial_progress: yesNo("Whether a compaction commits in several steps."),
   partition_filter: text("Only partitions where this holds.", "day >= current_date - 7"),

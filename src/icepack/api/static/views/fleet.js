@@ -97,6 +97,11 @@ export default () => ({
     return { label: "Tables by score", height: 176, bars };
   },
 
+  get nativeWords() {
+    const count = this.found.native_disabled;
+    return `The native rewrite is off for ${format.plural(count, "table")}.`;
+  },
+
   get sick() {
     const found = this.found.sickest.filter((item) => item.issues.length).slice(0, SHOWN);
     return found.map((item) => ({

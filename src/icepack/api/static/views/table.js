@@ -3,6 +3,7 @@ import * as api from "../lib/api.js";
 import { listen } from "../lib/live.js";
 import { loading } from "../lib/loading.js";
 import * as format from "../lib/format.js";
+import * as proof from "../lib/proof.js";
 import { link } from "../lib/router.js";
 import * as words from "../lib/words.js";
 import { jobParts } from "./table/job.js";
@@ -82,6 +83,13 @@ const main = () => ({
 
   get mayRun() {
     return this.$store.session.may("operator", this.found.table);
+  },
+
+  get nativeOff() {
+    const off = this.found.native_disabled;
+    if (!off) return null;
+    const name = proof.shellQuoted(this.found.table_name);
+    return { ...off, href: this.jobIds.includes(off.job_id) ? link(`jobs/${off.job_id}`) : "", repeat: `icepack verify ${name} --repeat`, enable: `icepack native enable ${name}` };
   },
 
   get namespaceName() {

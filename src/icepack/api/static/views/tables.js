@@ -11,7 +11,7 @@ import { show as showTime } from "../lib/times.js";
 import * as words from "../lib/words.js";
 
 const PAGE = 200;
-const FILTERS = ["search", "catalog", "namespace", "issue", "severity", "action", "min_score", "max_score"];
+const FILTERS = ["search", "catalog", "namespace", "issue", "severity", "action", "native_disabled", "min_score", "max_score"];
 const SORTS = [
   ["score", "Sickest first"],
   ["-score", "Healthiest first"],
@@ -89,6 +89,7 @@ const main = () => ({
     const narrowed = [];
     if (this.query.issue) narrowed.push(`with ${words.issue(this.query.issue).toLowerCase()}`);
     if (this.query.action) narrowed.push(`that want ${words.action(this.query.action).toLowerCase()}`);
+    if (this.query.native_disabled === "true") narrowed.push("with the native rewrite off");
     if (this.scoreValue) narrowed.push(`scored ${this.scoreValue.replace("-", " to ")}`);
     return `${format.plural(this.total, "table")} ${narrowed.join(", ")}`;
   },
@@ -174,13 +175,17 @@ function draw(item) {
     "div",
     { class: "row", role: "row" },
     cell("c-score", h("span", { class: "score", "data-band": format.band(item.score) }, String(item.score))),
-    cell("c-name", h("a", { href: tableLink(item.table_name), tabindex: "-1", title: item.table_name }, h("span", { class: "dim" }, prefix), lastPart(item))),
+    cell("c-name", h("a", { href: tableLink(item.table_name), tabindex: "-1", title: item.table_name }, h("span", { class: "dim" }, prefix), lastPart(item)), ...nativeMark(item)),
     cell(`c-why${item.issues.length ? "" : " dim"}${item.running ? " is-running" : ""}`, why),
     cell("c-num", format.brief(totals.data_files)),
     cell("c-num", format.bytes(totals.bytes)),
     cell("c-num c-wide", totals.delete_files ? format.brief(totals.delete_files) : "–"),
     cell("c-when c-wide dim", when),
   );
+}
+
+function nativeMark(item) {
+  return item.native_disabled ? [" ", h("span", { class: "tag", "data-kind": "warning", title: "The native rewrite is switched off for this table" }, "Native off")] : [];
 }
 
 function lastPart(item) {

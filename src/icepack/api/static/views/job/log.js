@@ -16,7 +16,7 @@ const KINDS = {
   cancelled: (event) => `Cancelled${event.actor ? ` by ${event.actor}` : ""}`,
 };
 const MOODS = { retried: "failed", failed: "failed", expired: "failed", succeeded: "succeeded", claimed: "running", cancelled: "cancelled", cancel_requested: "cancelled" };
-const PLAIN = { kind: null, strategy: "small_files", layout: "binpack", min_input_files: 5, engine: "native", retain_last: 1 };
+const PLAIN = { kind: null, strategy: "small_files", layout: "binpack", min_input_files: 5, engine: "native", proof: "sampled", retain_last: 1 };
 
 export const logParts = () => ({
   get log() {

@@ -1,6 +1,7 @@
 /* What came of it: estimated beside realised, before and after, the proof. */
 import { offBy } from "../../lib/compare.js";
 import * as format from "../../lib/format.js";
+import * as proof from "../../lib/proof.js";
 
 export const resultParts = () => ({
   get record() {
@@ -59,5 +60,26 @@ export const resultParts = () => ({
     return proofs.every((one) => one.rows_before === one.rows_after)
       ? `Proven: ${format.plural(rows, "row")} before and after in what was rewritten.`
       : "The rows before and after differ; look at the message.";
+  },
+
+  get valueWords() {
+    const said = proof.valueWords(this.record?.value_proof);
+    return said && `${said}.`;
+  },
+
+  get nativeFailureWords() {
+    return proof.failureWords(this.record?.value_proof);
+  },
+
+  get hasMismatch() {
+    return Boolean(this.record?.value_proof?.mismatch);
+  },
+
+  get namesFiles() {
+    return this.differences.some((one) => one.file);
+  },
+
+  get differences() {
+    return proof.differences(this.record?.value_proof?.mismatch);
   },
 });

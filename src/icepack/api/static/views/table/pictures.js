@@ -1,5 +1,6 @@
 /* The table as pictures: files against the target, partitions by need, snapshots in time, before and after. */
 import * as format from "../../lib/format.js";
+import * as proof from "../../lib/proof.js";
 import { link } from "../../lib/router.js";
 import * as words from "../../lib/words.js";
 
@@ -260,7 +261,10 @@ function noteOf(run, effect) {
   const parts = [`Took ${format.duration(run.realised_seconds)}`];
   if (run.estimate) parts.push(`estimated ${format.duration(run.estimate.duration_seconds)}`);
   if (effect.bytes_deleted) parts.push(`freed ${format.bytes(effect.bytes_deleted)}`);
-  const proven = run.proofs.filter((proof) => proof.rows_before === proof.rows_after).length;
+  const proven = run.proofs.filter((one) => one.rows_before === one.rows_after).length;
   if (run.proofs.length) parts.push(proven === run.proofs.length ? `proven that no row changed (${format.count(run.proofs.at(-1).rows_after)} rows)` : "the proof does not hold");
+  const values = proof.valueWords(run.value_proof);
+  if (values) parts.push(values);
+  if (run.value_proof?.mismatch) parts.push("the native rewrite changed values, so nothing of it was committed");
   return parts.join(", ");
 }

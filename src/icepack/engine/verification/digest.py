@@ -1,0 +1,86 @@
+"""A digest of rows: per column nulls, NaNs and two hashes that do not depend on the order of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from icepack.domain.verification import ColumnDifference
+
+WHOLE_ROWS = "(whole rows)"
+_MODULUS = 2**64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnDigest:
+    hash_1: int
+    """The sum of the values' 64-bit hashes, modulo 2^64."""
+    hash_2: int
+    """The sum of the hashes of these hashes, modulo 2^64."""
+    nulls: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """Equal for the same rows in any order. Whole rows are hashed too, so that a shifted column is noticed."""
+
+    rows: int = 0
+    columns: Mapping[str, ColumnDigest] = field(default_factory=dict)
+    nans: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: Digest) -> Digest:
+        return Digest(
+            rows=self.rows + other.rows,
+            columns={name: _sum(self.columns.get(name), column) for name, column in other.columns.items()},
+            nans={name: self.nans.get(name, 0) + count for name, count in other.nans.items()},
+        )
+
+
+def total(digests: Iterable[Digest]) -> Digest:
+    found = Digest()
+    for digest in digests:
+        found = found + digest
+    return found
+
+
+def _sum(one: ColumnDigest | None, other: ColumnDigest) -> ColumnDigest:
+    if one is None:
+        return other
+    return ColumnDigest(
+        hash_1=(one.hash_1 + other.hash_1) % _MODULUS,
+        hash_2=(one.hash_2 + other.hash_2) % _MODULUS,
+        nulls=one.nulls + other.nulls,
+    )
+
+
+def differences(before: Digest, after: Digest) -> list[ColumnDifference]:
+    """What differs, column by column; nothing when both have the same rows."""
+    found = []
+    if before.rows != after.rows:
+        found.append(_difference(WHOLE_ROWS, "rows", f"{before.rows}", f"{after.rows}"))
+    for name in dict.fromkeys([*before.columns, *after.columns]):
+        found += _column(name, before, after)
+    for name in dict.fromkeys([*before.nans, *after.nans]):
+        one, other = before.nans.get(name, 0), after.nans.get(name, 0)
+        if one != other:
+            found.append(_difference(name, "nans", f"{one}", f"{other}"))
+    return found
+
+
+def _column(name: str, before: Digest, after: Digest) -> Sequence[ColumnDifference]:
+    """Nothing was read of a side that has no rows."""
+    nothing = ColumnDigest(hash_1=0, hash_2=0)
+    one, other = before.columns.get(name, nothing), after.columns.get(name, nothing)
+    if one == other:
+        return []
+    measures = [
+        ("nulls", f"{one.nulls}", f"{other.nulls}"),
+        ("hash_1", f"{one.hash_1:016x}", f"{other.hash_1:016x}"),
+        ("hash_2", f"{one.hash_2:016x}", f"{other.hash_2:016x}"),
+    ]
+    # Both hashes are reported, so that whoever repeats the check can compare them.
+    return [_difference(name, *measure) for measure in measures if measure[0] != "nulls" or measure[1] != measure[2]]
+
+
+def _difference(column: str, measure: str, before: str, after: str) -> ColumnDifference:
+    return ColumnDifference(column=column, measure=measure, before=before, after=after)

@@ -1,0 +1,226 @@
+"""Digests of files, read by Iceberg's own reader on Spark with the deletes that apply to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
+from weakref import WeakKeyDictionary
+
+from icepack.domain.verification import ColumnDifference
+from icepack.engine.java_classes import new_instance
+from icepack.engine.sql import identifier
+from icepack.engine.verification.bounds import FileMetrics, rows_outside
+from icepack.engine.verification.digest import WHOLE_ROWS, ColumnDigest, Digest
+from icepack.engine.verification.expressions import Leaf, leaves, value_hash
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# More columns in one query make a generated class too large to be compiled well.
+COLUMNS_AT_ONCE = 32
+# Outputs whose aggregates are computed by one query.
+FILES_AT_ONCE = 8
+_MASK = 2**64 - 1
+# No column of a table is called that.
+_HASH = "__icepack_hash_"
+
+T = TypeVar("T")
+
+_sessions: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileDigest:
+    """The digest of one output, and where the manifest's metrics disagree with its rows."""
+
+    digest: Digest
+    wrong_metrics: tuple[ColumnDifference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Some top-level columns of a table, by name with their Iceberg types, that one query reads."""
+
+    types: Mapping[str, Any]
+    leaves: Sequence[Leaf]
+
+
+@dataclass(slots=True)
+class Aggregates:
+    """Aggregate expressions of one query, in the order in which their results come back."""
+
+    texts: list[str] = field(default_factory=list)
+
+    def add(self, text: str) -> int:
+        self.texts.append(f"{text} AS a{len(self.texts)}")
+        return len(self.texts) - 1
+
+
+class SparkReader:
+    """Reads the files of one table; `types` says which columns are compared, lineage columns included."""
+
+    def __init__(self, spark: SparkSession, table: Any, schema: Mapping[str, Any], lineage: Sequence[str] = ()) -> None:
+        self._spark = comparison_session(spark)
+        self._table = table
+        types = {part["name"]: part["type"] for part in schema["fields"]} | dict.fromkeys(lineage, "long")
+        found = leaves(schema)
+        self._parts = [
+            Columns({name: types[name] for name in names}, [leaf for leaf in found if leaf.path[0] in names])
+            for names in _batches(types, COLUMNS_AT_ONCE)
+        ]
+
+    def digest(self, tasks: Any) -> Digest:
+        """Of all files of these scan tasks together."""
+        found = Digest()
+        with self._staged(tasks) as frame:
+            for part in self._parts:
+                query = _Query(part)
+                (row,) = query.on(frame).collect()
+                found = _joined(found, query.digest(row))
+        return found
+
+    def digests(self, tasks: Sequence[Any], metrics: Sequence[FileMetrics]) -> list[FileDigest]:
+        """Of each file by itself, beside what its manifest entry says."""
+        return [
+            digest
+            for pairs in _batches(zip(tasks, metrics, strict=True), FILES_AT_ONCE)
+            for digest in self._file_digests(*zip(*pairs, strict=True))
+        ]
+
+    def _file_digests(self, tasks: Sequence[Any], metrics: Sequence[FileMetrics]) -> Iterator[FileDigest]:
+        found = [FileDigest(digest=Digest()) for _ in tasks]
+        for part in self._parts:
+            queries = [_Query(part, file) for file in metrics]
+            rows = self._rows_of(tasks, queries)
+            for number, (query, row) in enumerate(zip(queries, rows, strict=True)):
+                before = found[number]
+                found[number] = FileDigest(
+                    digest=_joined(before.digest, query.digest(row)),
+                    wrong_metrics=(*before.wrong_metrics, *query.wrong_metrics(row, tasks[number].file().location())),
+                )
+        yield from found
+
+    def _rows_of(self, tasks: Sequence[Any], queries: Sequence[_Query]) -> list[Any]:
+        with ExitStack() as stack:
+            frames = [
+                query.on(stack.enter_context(self._staged([task]))).selectExpr(f"{number} AS number", "*")
+                for number, (task, query) in enumerate(zip(tasks, queries, strict=True))
+            ]
+            rows = reduce(lambda one, other: one.unionAll(other), frames).collect()
+        return [row[1:] for row in sorted(rows, key=lambda row: row[0])]
+
+    @contextmanager
+    def _staged(self, tasks: Any) -> Iterator[DataFrame]:
+        """A data frame over exactly these scan tasks, by the way that Iceberg's own rewrite reads its groups."""
+        name = f"icepack-{uuid4()}"
+        listed = self._spark.sparkContext._jvm.java.util.ArrayList()
+        for task in tasks:
+            listed.add(task)
+        staged = new_instance(self._spark, __package__, "StagedTasks", self._table, name, listed)
+        try:
+            yield self._spark.read.format("iceberg").load(name)
+        finally:
+            staged.remove()
+
+
+class _Query:
+    """Aggregates over some columns: hashes and nulls of each, of whole rows, and for a file what its metrics claim."""
+
+    def __init__(self, columns: Columns, metrics: FileMetrics | None = None) -> None:
+        self._columns = columns
+        self._metrics = metrics
+        self._aggregates = Aggregates()
+        add = self._aggregates.add
+        self._rows = add("count(1)")
+        self._hashed = {
+            name: (add(f"count({identifier(name)})"), add(f"sum({_HASH}{at})"), add(f"sum(xxhash64({_HASH}{at}))"))
+            for at, name in enumerate(columns.types)
+        }
+        together = ", ".join(f"{_HASH}{at}" for at in range(len(columns.types)))
+        self._whole = (add(f"sum(xxhash64({together}))"), add(f"sum(xxhash64(xxhash64({together})))"))
+        self._nans = {leaf: add(f"count_if(isnan({leaf.sql}))") for leaf in columns.leaves if leaf.is_floating}
+        self._nulls: dict[Leaf, int] = {}
+        self._outside: dict[Leaf, int] = {}
+        if metrics is not None:
+            self._add_metrics(metrics)
+
+    def _add_metrics(self, metrics: FileMetrics) -> None:
+        """The same aggregates for every file, whatever its metrics have: queries of several files are put together."""
+        for leaf in self._columns.leaves:
+            self._nulls[leaf] = self._aggregates.add(f"count_if(isnull({leaf.sql}))")
+            self._outside[leaf] = self._aggregates.add(f"count_if({rows_outside(leaf, metrics) or 'false'})")
+
+    def on(self, frame: DataFrame) -> DataFrame:
+        names = [identifier(name) for name in self._columns.types]
+        kinds = self._columns.types.values()
+        hashes = [
+            f"{value_hash(name, kind)} AS {_HASH}{at}" for at, (name, kind) in enumerate(zip(names, kinds, strict=True))
+        ]
+        return frame.selectExpr(*names, *hashes).selectExpr(*self._aggregates.texts)
+
+    def digest(self, row: Any) -> Digest:
+        rows = row[self._rows]
+        columns = {
+            name: ColumnDigest(hash_1=_unsigned(row[one]), hash_2=_unsigned(row[two]), nulls=rows - row[count])
+            for name, (count, one, two) in self._hashed.items()
+        }
+        first, second = self._whole
+        label = WHOLE_ROWS if len(columns) < COLUMNS_AT_ONCE else f"{WHOLE_ROWS} from {next(iter(columns))}"
+        whole = ColumnDigest(hash_1=_unsigned(row[first]), hash_2=_unsigned(row[second]))
+        nans = {leaf.name: row[position] or 0 for leaf, position in self._nans.items()}
+        return Digest(rows=rows, columns={**columns, label: whole}, nans=nans)
+
+    def wrong_metrics(self, row: Any, path: str) -> list[ColumnDifference]:
+        """Claims of the manifest that the rows do not bear out."""
+        metrics = self._metrics
+        assert metrics is not None
+        claims = [(WHOLE_ROWS, "record_count", metrics.record_count, row[self._rows])]
+        claims += [
+            (leaf.name, "null_value_count", metrics.null_value_counts[leaf.id], row[position] or 0)
+            for leaf, position in self._nulls.items()
+            if leaf.id in metrics.null_value_counts
+        ]
+        claims += [
+            (leaf.name, "nan_value_count", metrics.nan_value_counts[leaf.id], row[position] or 0)
+            for leaf, position in self._nans.items()
+            if leaf.id in metrics.nan_value_counts
+        ]
+        claims += [(leaf.name, "rows_outside_bounds", 0, row[at] or 0) for leaf, at in self._outside.items()]
+        return [
+            ColumnDifference(column=name, measure=measure, before=f"{found}", after=f"{claimed}", file=path)
+            for name, measure, claimed, found in claims
+            if claimed != found
+        ]
+
+
+def comparison_session(spark: SparkSession) -> SparkSession:
+    """A session of the same application whose sums wrap around, as sums of hashes must, and whose clock is UTC."""
+    if spark not in _sessions:
+        session = spark.newSession()
+        session.conf.set("spark.sql.ansi.enabled", "false")
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+        session.conf.set("spark.sql.adaptive.enabled", "false")
+        session.conf.set("spark.sql.caseSensitive", "true")
+        _sessions[spark] = session
+    return _sessions[spark]
+
+
+def _joined(one: Digest, other: Digest) -> Digest:
+    """Digests of different columns of the same rows."""
+    return Digest(rows=other.rows, columns={**one.columns, **other.columns}, nans={**one.nans, **other.nans})
+
+
+def _unsigned(value: int | None) -> int:
+    """A sum over no rows is null."""
+    return (value or 0) & _MASK
+
+
+def _batches(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
+    each = iter(items)
+    while batch := tuple(islice(each, size)):
+        yield batch
