@@ -27,7 +27,13 @@ from icepack.domain.plan.select import SelectionRules
 from icepack.domain.ports import RunContext
 from icepack.domain.run import Stamp
 from icepack.domain.table import TableId
-from icepack.domain.verification import NativeDisabled, ProofLevel, VerificationStore
+from icepack.domain.verification import (
+    GroupClasses,
+    NativeDisabled,
+    ProofLevel,
+    VerificationStore,
+    groups_to_compare,
+)
 from icepack.engine.native import compaction
 from icepack.engine.spark_actions import SparkSessionEngine
 from icepack.kernel.executor import Answer, Assignment, work
@@ -35,12 +41,27 @@ from icepack.kernel.memory import GENEROUS
 
 KERNEL_ATTEMPT = 9
 """In the names of the bare kernel's outputs, which lie beside those of the same tasks on Spark."""
-NO_SAMPLE = UUID(int=1)
-"""A job whose first group is not drawn for the sample of one in a hundred; that sample is reckoned, not measured."""
+MOST_GROUPS = 32
+"""More than any workload has."""
 START_SECONDS = 1.0
 """Long enough for all processes of the pool to be there before any of them is given something to do."""
 
 Said = dict[str, Any]
+
+
+def unsampled_job_id() -> UUID:
+    """A job none of whose groups is drawn for the sample: what the sample costs is computed, not measured.
+
+    Copies of a table share a folder, and outputs are named after their job, so every run needs an id of its own.
+    """
+    groups = [GroupClasses(number=number, class_ids=frozenset()) for number in range(MOST_GROUPS)]
+    now = datetime.now(UTC)
+    while True:
+        job_id = uuid4()
+        if not groups_to_compare(
+            groups, level=ProofLevel.SAMPLED, trusted=(), last_checked_at=now, now=now, seed=str(job_id)
+        ):
+            return job_id
 
 
 class Engine(Protocol):
@@ -111,7 +132,7 @@ class IcepackNative:
         wanted = replace(action(workload, RewriteEngine.NATIVE), proof=self._proof)
         now = datetime.now(UTC)
         context = RunContext(
-            stamp=Stamp(job_id=NO_SAMPLE),
+            stamp=Stamp(job_id=unsampled_job_id()),
             now=now,
             plan=lambda: self._plan(table, wanted, now),
             verification=SteadyState(),

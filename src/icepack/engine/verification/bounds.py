@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from icepack.domain.verification import ColumnDifference
+from icepack.engine.verification.digest import WHOLE_ROWS
 from icepack.engine.verification.expressions import Leaf
 
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(\d+)\)")
@@ -34,6 +36,34 @@ def rows_outside(leaf: Leaf, metrics: FileMetrics) -> str | None:
     if not tests:
         return None
     return f"({' OR '.join(tests)})" + (f" AND NOT isnan({leaf.sql})" if leaf.is_floating else "")
+
+
+def wrong_metrics(
+    metrics: FileMetrics,
+    path: str,
+    *,
+    rows: int,
+    nulls: Mapping[Leaf, int],
+    nans: Mapping[Leaf, int],
+    outside: Mapping[Leaf, int],
+) -> list[ColumnDifference]:
+    """Where a manifest entry disagrees with what was counted in the file's rows."""
+    claims = [(WHOLE_ROWS, "record_count", metrics.record_count, rows)]
+    claims += [
+        (leaf.name, measure, claimed[leaf.id], found)
+        for measure, claimed, counted in (
+            ("null_value_count", metrics.null_value_counts, nulls),
+            ("nan_value_count", metrics.nan_value_counts, nans),
+        )
+        for leaf, found in counted.items()
+        if leaf.id in claimed
+    ]
+    claims += [(leaf.name, "rows_outside_bounds", 0, found) for leaf, found in outside.items()]
+    return [
+        ColumnDifference(column=name, measure=measure, before=f"{found}", after=f"{claimed}", file=path)
+        for name, measure, claimed, found in claims
+        if claimed != found
+    ]
 
 
 def _literal(kind: str, raw: bytes | None) -> str | None:

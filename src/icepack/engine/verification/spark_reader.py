@@ -14,7 +14,8 @@ from weakref import WeakKeyDictionary
 from icepack.domain.verification import ColumnDifference
 from icepack.engine.java_classes import new_instance
 from icepack.engine.sql import identifier
-from icepack.engine.verification.bounds import FileMetrics, rows_outside
+from icepack.engine.verification.batch_reader import BatchMeasures, BatchReader, can_measure, digest_of
+from icepack.engine.verification.bounds import FileMetrics, rows_outside, wrong_metrics
 from icepack.engine.verification.digest import WHOLE_ROWS, ColumnDigest, Digest
 from icepack.engine.verification.expressions import Leaf, leaves, value_hash
 
@@ -49,6 +50,11 @@ class Columns:
     types: Mapping[str, Any]
     leaves: Sequence[Leaf]
 
+    @property
+    def label(self) -> str:
+        """What the hashes of these columns together are called; without a name where they are all columns."""
+        return WHOLE_ROWS if len(self.types) < COLUMNS_AT_ONCE else f"{WHOLE_ROWS} from {next(iter(self.types))}"
+
 
 @dataclass(slots=True)
 class Aggregates:
@@ -69,6 +75,7 @@ class SparkReader:
         self._table = table
         types = {part["name"]: part["type"] for part in schema["fields"]} | dict.fromkeys(lineage, "long")
         found = leaves(schema)
+        self._batches = BatchReader(self._spark, types, found, COLUMNS_AT_ONCE) if can_measure(types) else None
         self._parts = [
             Columns({name: types[name] for name in names}, [leaf for leaf in found if leaf.path[0] in names])
             for names in _batches(types, COLUMNS_AT_ONCE)
@@ -78,6 +85,8 @@ class SparkReader:
         """Of all files of these scan tasks together."""
         found = Digest()
         with self._staged(tasks) as frame:
+            if (measured := self._measured([frame], [None])) is not None:
+                return self._batch_digest(measured[0])
             for part in self._parts:
                 query = _Query(part)
                 (row,) = query.on(frame).collect()
@@ -92,7 +101,38 @@ class SparkReader:
             for digest in self._file_digests(*zip(*pairs, strict=True))
         ]
 
-    def _file_digests(self, tasks: Sequence[Any], metrics: Sequence[FileMetrics]) -> Iterator[FileDigest]:
+    def _measured(
+        self, frames: Sequence[DataFrame], metrics: Sequence[FileMetrics | None]
+    ) -> list[BatchMeasures] | None:
+        return None if self._batches is None else self._batches.measure(frames, metrics)
+
+    def _batch_digest(self, measures: BatchMeasures) -> Digest:
+        names = [name for part in self._parts for name in part.types]
+        floating = [leaf.name for part in self._parts for leaf in part.leaves if leaf.is_floating]
+        return digest_of(measures, names, [part.label for part in self._parts], floating)
+
+    def _file_digests(self, tasks: Sequence[Any], metrics: Sequence[FileMetrics]) -> Iterable[FileDigest]:
+        with ExitStack() as stack:
+            frames = [stack.enter_context(self._staged([task])) for task in tasks]
+            if (measured := self._measured(frames, metrics)) is not None:
+                paths = [str(task.file().location()) for task in tasks]
+                return [self._batch_file(*each) for each in zip(measured, metrics, paths, strict=True)]
+        return self._queried_file_digests(tasks, metrics)
+
+    def _batch_file(self, measures: BatchMeasures, metrics: FileMetrics, path: str) -> FileDigest:
+        found = dict(zip((name for part in self._parts for name in part.types), measures.columns, strict=True))
+        columns = [(leaf, found[leaf.name]) for part in self._parts for leaf in part.leaves]
+        wrong = wrong_metrics(
+            metrics,
+            path,
+            rows=measures.rows,
+            nulls={leaf: column.nulls for leaf, column in columns},
+            nans={leaf: column.nans for leaf, column in columns if leaf.is_floating},
+            outside={leaf: column.outside_bounds for leaf, column in columns},
+        )
+        return FileDigest(digest=self._batch_digest(measures), wrong_metrics=tuple(wrong))
+
+    def _queried_file_digests(self, tasks: Sequence[Any], metrics: Sequence[FileMetrics]) -> list[FileDigest]:
         found = [FileDigest(digest=Digest()) for _ in tasks]
         for part in self._parts:
             queries = [_Query(part, file) for file in metrics]
@@ -103,7 +143,7 @@ class SparkReader:
                     digest=_joined(before.digest, query.digest(row)),
                     wrong_metrics=(*before.wrong_metrics, *query.wrong_metrics(row, tasks[number].file().location())),
                 )
-        yield from found
+        return found
 
     def _rows_of(self, tasks: Sequence[Any], queries: Sequence[_Query]) -> list[Any]:
         with ExitStack() as stack:
@@ -170,32 +210,21 @@ class _Query:
             for name, (count, one, two) in self._hashed.items()
         }
         first, second = self._whole
-        label = WHOLE_ROWS if len(columns) < COLUMNS_AT_ONCE else f"{WHOLE_ROWS} from {next(iter(columns))}"
         whole = ColumnDigest(hash_1=_unsigned(row[first]), hash_2=_unsigned(row[second]))
         nans = {leaf.name: row[position] or 0 for leaf, position in self._nans.items()}
-        return Digest(rows=rows, columns={**columns, label: whole}, nans=nans)
+        return Digest(rows=rows, columns={**columns, self._columns.label: whole}, nans=nans)
 
     def wrong_metrics(self, row: Any, path: str) -> list[ColumnDifference]:
         """Claims of the manifest that the rows do not bear out."""
-        metrics = self._metrics
-        assert metrics is not None
-        claims = [(WHOLE_ROWS, "record_count", metrics.record_count, row[self._rows])]
-        claims += [
-            (leaf.name, "null_value_count", metrics.null_value_counts[leaf.id], row[position] or 0)
-            for leaf, position in self._nulls.items()
-            if leaf.id in metrics.null_value_counts
-        ]
-        claims += [
-            (leaf.name, "nan_value_count", metrics.nan_value_counts[leaf.id], row[position] or 0)
-            for leaf, position in self._nans.items()
-            if leaf.id in metrics.nan_value_counts
-        ]
-        claims += [(leaf.name, "rows_outside_bounds", 0, row[at] or 0) for leaf, at in self._outside.items()]
-        return [
-            ColumnDifference(column=name, measure=measure, before=f"{found}", after=f"{claimed}", file=path)
-            for name, measure, claimed, found in claims
-            if claimed != found
-        ]
+        assert self._metrics is not None
+        return wrong_metrics(
+            self._metrics,
+            path,
+            rows=row[self._rows],
+            nulls={leaf: row[position] or 0 for leaf, position in self._nulls.items()},
+            nans={leaf: row[position] or 0 for leaf, position in self._nans.items()},
+            outside={leaf: row[position] or 0 for leaf, position in self._outside.items()},
+        )
 
 
 def comparison_session(spark: SparkSession) -> SparkSession:
