@@ -17,6 +17,8 @@ public class BatchDigest implements FlatMapFunction, Serializable {
   private static final long serialVersionUID = 1L;
 
   private static final long SEED = 42L;
+  // Of the polynomial that joins the hashes of a row's columns, as in expressions.py.
+  private static final long FACTOR = -7046029254386353131L;
   private static final long NEGATIVE_ZERO = hashText("-0.0");
   private static final long POSITIVE_ZERO = hashText("0.0");
 
@@ -85,8 +87,9 @@ public class BatchDigest implements FlatMapFunction, Serializable {
     long one = 0;
     long two = 0;
     for (int row = 0; row < count; row++) {
-      one += rowHashes[row];
-      two += XXH64.hashLong(rowHashes[row], SEED);
+      long hash = XXH64.hashLong(rowHashes[row], SEED);
+      one += hash;
+      two += hash * hash;
     }
     wholes[part * 2] += one;
     wholes[part * 2 + 1] += two;
@@ -131,8 +134,8 @@ public class BatchDigest implements FlatMapFunction, Serializable {
         }
       }
       one += hash;
-      two += XXH64.hashLong(hash, SEED);
-      rowHashes[row] = XXH64.hashLong(hash, rowHashes[row]);
+      two += hash * hash;
+      rowHashes[row] = rowHashes[row] * FACTOR + hash;
     }
     sum(column, nulls, one, two, 0, outside);
   }
@@ -154,8 +157,8 @@ public class BatchDigest implements FlatMapFunction, Serializable {
         }
       }
       one += hash;
-      two += XXH64.hashLong(hash, SEED);
-      rowHashes[row] = XXH64.hashLong(hash, rowHashes[row]);
+      two += hash * hash;
+      rowHashes[row] = rowHashes[row] * FACTOR + hash;
     }
     sum(column, nulls, one, two, 0, outside);
   }
@@ -177,8 +180,8 @@ public class BatchDigest implements FlatMapFunction, Serializable {
         }
       }
       one += hash;
-      two += XXH64.hashLong(hash, SEED);
-      rowHashes[row] = XXH64.hashLong(hash, rowHashes[row]);
+      two += hash * hash;
+      rowHashes[row] = rowHashes[row] * FACTOR + hash;
     }
     sum(column, nulls, one, two, 0, outside);
   }
@@ -202,8 +205,8 @@ public class BatchDigest implements FlatMapFunction, Serializable {
         }
       }
       one += hash;
-      two += XXH64.hashLong(hash, SEED);
-      rowHashes[row] = XXH64.hashLong(hash, rowHashes[row]);
+      two += hash * hash;
+      rowHashes[row] = rowHashes[row] * FACTOR + hash;
     }
     sum(column, nulls, one, two, nans, outside);
   }
@@ -227,8 +230,8 @@ public class BatchDigest implements FlatMapFunction, Serializable {
         }
       }
       one += hash;
-      two += XXH64.hashLong(hash, SEED);
-      rowHashes[row] = XXH64.hashLong(hash, rowHashes[row]);
+      two += hash * hash;
+      rowHashes[row] = rowHashes[row] * FACTOR + hash;
     }
     sum(column, nulls, one, two, nans, outside);
   }
@@ -250,8 +253,8 @@ public class BatchDigest implements FlatMapFunction, Serializable {
         }
       }
       one += hash;
-      two += XXH64.hashLong(hash, SEED);
-      rowHashes[row] = XXH64.hashLong(hash, rowHashes[row]);
+      two += hash * hash;
+      rowHashes[row] = rowHashes[row] * FACTOR + hash;
     }
     sum(column, nulls, one, two, 0, outside);
   }
@@ -274,8 +277,8 @@ public class BatchDigest implements FlatMapFunction, Serializable {
         }
       }
       one += hash;
-      two += XXH64.hashLong(hash, SEED);
-      rowHashes[row] = XXH64.hashLong(hash, rowHashes[row]);
+      two += hash * hash;
+      rowHashes[row] = rowHashes[row] * FACTOR + hash;
     }
     sum(column, nulls, one, two, 0, outside);
   }
@@ -299,8 +302,8 @@ public class BatchDigest implements FlatMapFunction, Serializable {
         }
       }
       one += hash;
-      two += XXH64.hashLong(hash, SEED);
-      rowHashes[row] = XXH64.hashLong(hash, rowHashes[row]);
+      two += hash * hash;
+      rowHashes[row] = rowHashes[row] * FACTOR + hash;
     }
     sum(column, nulls, one, two, 0, outside);
   }

@@ -16,7 +16,7 @@ class ColumnDigest:
     hash_1: int
     """The sum of the values' 64-bit hashes, modulo 2^64."""
     hash_2: int
-    """The sum of the hashes of these hashes, modulo 2^64."""
+    """The sum of the squares of these hashes, modulo 2^64."""
     nulls: int = 0
 
 

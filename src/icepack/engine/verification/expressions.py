@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from icepack.engine.sql import identifier
 
+# Where Spark's xxhash64 starts, and the factor of the polynomial in a row's hash; both as in BatchDigest.java.
+SEED = 42
+FACTOR = -7046029254386353131
 UNREADABLE = ("time", "timestamp_ns", "timestamptz_ns", "unknown", "geometry", "geography")
 """Types that Iceberg's Spark reader does not read; the generic reader does."""
 
@@ -80,6 +83,14 @@ def value_hash(sql: str, kind: Any, depth: int = 0) -> str:
             return f"xxhash64(isnull({sql}), size({sql}), {entries})"
         case other:
             raise ValueError(f"a column of type {other} cannot be hashed")
+
+
+def row_hash(hashes: Sequence[str]) -> str:
+    """A 64-bit hash of a row, from the hashes of its columns: of a polynomial, so that columns cannot be swapped."""
+    joined = f"{SEED}L"
+    for each in hashes:
+        joined = f"({joined} * {FACTOR}L + {each})"
+    return f"xxhash64({joined})"
 
 
 def _primitive(sql: str, kind: str) -> str:

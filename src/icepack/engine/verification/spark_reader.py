@@ -17,13 +17,17 @@ from icepack.engine.sql import identifier
 from icepack.engine.verification.batch_reader import BatchMeasures, BatchReader, can_measure, digest_of
 from icepack.engine.verification.bounds import FileMetrics, rows_outside, wrong_metrics
 from icepack.engine.verification.digest import WHOLE_ROWS, ColumnDigest, Digest
-from icepack.engine.verification.expressions import Leaf, leaves, value_hash
+from icepack.engine.verification.expressions import Leaf, leaves, row_hash, value_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 # More columns in one query make a generated class too large to be compiled well.
 COLUMNS_AT_ONCE = 32
+# Values in a columnar batch, all columns together. Iceberg's own 5,000 rows spend much time on setting up batches.
+BATCH_VALUES = 2**18
+FEWEST_BATCH_ROWS = 1_000
+MOST_BATCH_ROWS = 20_000
 # Outputs whose aggregates are computed by one query.
 FILES_AT_ONCE = 8
 _MASK = 2**64 - 1
@@ -75,6 +79,7 @@ class SparkReader:
         self._table = table
         types = {part["name"]: part["type"] for part in schema["fields"]} | dict.fromkeys(lineage, "long")
         found = leaves(schema)
+        self._batch_rows = max(FEWEST_BATCH_ROWS, min(MOST_BATCH_ROWS, BATCH_VALUES // len(types)))
         self._batches = BatchReader(self._spark, types, found, COLUMNS_AT_ONCE) if can_measure(types) else None
         self._parts = [
             Columns({name: types[name] for name in names}, [leaf for leaf in found if leaf.path[0] in names])
@@ -163,7 +168,7 @@ class SparkReader:
             listed.add(task)
         staged = new_instance(self._spark, __package__, "StagedTasks", self._table, name, listed)
         try:
-            yield self._spark.read.format("iceberg").load(name)
+            yield self._spark.read.format("iceberg").option("batch-size", self._batch_rows).load(name)
         finally:
             staged.remove()
 
@@ -178,11 +183,11 @@ class _Query:
         add = self._aggregates.add
         self._rows = add("count(1)")
         self._hashed = {
-            name: (add(f"count({identifier(name)})"), add(f"sum({_HASH}{at})"), add(f"sum(xxhash64({_HASH}{at}))"))
+            name: (add(f"count({identifier(name)})"), add(f"sum({_HASH}{at})"), add(f"sum({_HASH}{at} * {_HASH}{at})"))
             for at, name in enumerate(columns.types)
         }
-        together = ", ".join(f"{_HASH}{at}" for at in range(len(columns.types)))
-        self._whole = (add(f"sum(xxhash64({together}))"), add(f"sum(xxhash64(xxhash64({together})))"))
+        whole = row_hash([f"{_HASH}{at}" for at in range(len(columns.types))])
+        self._whole = (add(f"sum({whole})"), add(f"sum({whole} * {whole})"))
         self._nans = {leaf: add(f"count_if(isnan({leaf.sql}))") for leaf in columns.leaves if leaf.is_floating}
         self._nulls: dict[Leaf, int] = {}
         self._outside: dict[Leaf, int] = {}
