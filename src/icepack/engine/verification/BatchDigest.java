@@ -3,6 +3,8 @@
 package icepack;
 
 import java.io.Serializable;
+import java.math.BigInteger;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.Iterator;
 import org.apache.spark.api.java.function.FlatMapFunction;
@@ -21,6 +23,8 @@ public class BatchDigest implements FlatMapFunction, Serializable {
   private static final long FACTOR = -7046029254386353131L;
   private static final long NEGATIVE_ZERO = hashText("-0.0");
   private static final long POSITIVE_ZERO = hashText("0.0");
+
+  private static final int SLOT_BITS = 11;
 
   // Of each column: nulls, two hashes, NaNs, values outside of the bounds.
   private static final int MEASURES = 5;
@@ -41,6 +45,11 @@ public class BatchDigest implements FlatMapFunction, Serializable {
   private transient long[] measures;
   private transient long[] wholes;
   private transient long[] rowHashes;
+  private transient Object[] knownBases;
+  private transient long[] knownOffsets;
+  private transient int[] knownLengths;
+  private transient long[] knownHashes;
+  private transient int[] knownOutside;
 
   // `places`: where each column stands in a batch. `columnsPerWhole`: how many columns are hashed together as a row.
   public BatchDigest(
@@ -59,6 +68,11 @@ public class BatchDigest implements FlatMapFunction, Serializable {
     measures = new long[places.length * MEASURES];
     wholes = new long[parts * 2];
     rowHashes = new long[0];
+    knownBases = new Object[1 << SLOT_BITS];
+    knownOffsets = new long[1 << SLOT_BITS];
+    knownLengths = new int[1 << SLOT_BITS];
+    knownHashes = new long[1 << SLOT_BITS];
+    knownOutside = new int[1 << SLOT_BITS];
     Iterator batches = (Iterator) partition;
     while (batches.hasNext()) {
       add((ColumnarBatch) batches.next());
@@ -74,7 +88,7 @@ public class BatchDigest implements FlatMapFunction, Serializable {
     }
     for (int column = 0; column < places.length; column++) {
       if (column % columnsPerWhole == 0) {
-        java.util.Arrays.fill(rowHashes, 0, count, SEED);
+        Arrays.fill(rowHashes, 0, count, SEED);
       }
       addColumn(batch.column(places[column]), column, count);
       if ((column + 1) % columnsPerWhole == 0 || column + 1 == places.length) {
@@ -241,22 +255,40 @@ public class BatchDigest implements FlatMapFunction, Serializable {
     UTF8String high = upper[column] == null ? null : UTF8String.fromBytes((byte[]) upper[column]);
     boolean hasNull = vector.hasNull();
     long nulls = 0, one = 0, two = 0, outside = 0;
+    Arrays.fill(knownBases, null);
     for (int row = 0; row < count; row++) {
       long hash = SEED;
       if (hasNull && vector.isNullAt(row)) {
         nulls++;
       } else {
-        UTF8String value = vector.getUTF8String(row);
-        hash = XXH64.hashUnsafeBytes(value.getBaseObject(), value.getBaseOffset(), value.numBytes(), SEED);
-        if ((low != null && value.binaryCompare(low) < 0) || (high != null && value.binaryCompare(high) > 0)) {
-          outside++;
-        }
+        int slot = slotOf(vector.getUTF8String(row), low, high);
+        hash = knownHashes[slot];
+        outside += knownOutside[slot];
       }
       one += hash;
       two += hash * hash;
       rowHashes[row] = rowHashes[row] * FACTOR + hash;
     }
     sum(column, nulls, one, two, 0, outside);
+  }
+
+  // Values of a dictionary are parts of one array, so that each is hashed once, as long as its slot is not taken by
+  // another. Arrays do not change while one batch is read.
+  private int slotOf(UTF8String value, UTF8String low, UTF8String high) {
+    Object base = value.getBaseObject();
+    long offset = value.getBaseOffset();
+    int length = value.numBytes();
+    int slot = (int) (offset * FACTOR >>> (64 - SLOT_BITS));
+    if (base == null || knownBases[slot] != base || knownOffsets[slot] != offset || knownLengths[slot] != length) {
+      knownBases[slot] = base;
+      knownOffsets[slot] = offset;
+      knownLengths[slot] = length;
+      knownHashes[slot] = XXH64.hashUnsafeBytes(base, offset, length, SEED);
+      boolean isOutside = (low != null && value.binaryCompare(low) < 0)
+          || (high != null && value.binaryCompare(high) > 0);
+      knownOutside[slot] = isOutside ? 1 : 0;
+    }
+    return slot;
   }
 
   private void addBinaries(ColumnVector vector, int column, int count) {
@@ -271,8 +303,8 @@ public class BatchDigest implements FlatMapFunction, Serializable {
       } else {
         byte[] value = vector.getBinary(row);
         hash = hashBytes(value);
-        if ((low != null && java.util.Arrays.compareUnsigned(value, low) < 0)
-            || (high != null && java.util.Arrays.compareUnsigned(value, high) > 0)) {
+        if ((low != null && Arrays.compareUnsigned(value, low) < 0)
+            || (high != null && Arrays.compareUnsigned(value, high) > 0)) {
           outside++;
         }
       }
@@ -284,8 +316,16 @@ public class BatchDigest implements FlatMapFunction, Serializable {
   }
 
   private void addDecimals(ColumnVector vector, int column, int count, int precision, int scale) {
-    Decimal low = decimal(lower[column], precision, scale);
-    Decimal high = decimal(upper[column], precision, scale);
+    if (precision <= Decimal.MAX_LONG_DIGITS()) {
+      addSmallDecimals(vector, column, count, precision, scale);
+    } else {
+      addLargeDecimals(vector, column, count, precision, scale);
+    }
+  }
+
+  private void addSmallDecimals(ColumnVector vector, int column, int count, int precision, int scale) {
+    long low = lower[column] == null ? Long.MIN_VALUE : new BigInteger((byte[]) lower[column]).longValue();
+    long high = upper[column] == null ? Long.MAX_VALUE : new BigInteger((byte[]) upper[column]).longValue();
     boolean hasNull = vector.hasNull();
     long nulls = 0, one = 0, two = 0, outside = 0;
     for (int row = 0; row < count; row++) {
@@ -293,11 +333,9 @@ public class BatchDigest implements FlatMapFunction, Serializable {
       if (hasNull && vector.isNullAt(row)) {
         nulls++;
       } else {
-        Decimal value = vector.getDecimal(row, precision, scale);
-        hash = precision <= 18
-            ? XXH64.hashLong(value.toUnscaledLong(), SEED)
-            : hashBytes(value.toJavaBigDecimal().unscaledValue().toByteArray());
-        if ((low != null && value.compare(low) < 0) || (high != null && value.compare(high) > 0)) {
+        long value = vector.getDecimal(row, precision, scale).toUnscaledLong();
+        hash = XXH64.hashLong(value, SEED);
+        if (value < low || value > high) {
           outside++;
         }
       }
@@ -308,12 +346,27 @@ public class BatchDigest implements FlatMapFunction, Serializable {
     sum(column, nulls, one, two, 0, outside);
   }
 
-  private static Decimal decimal(Object unscaled, int precision, int scale) {
-    if (unscaled == null) {
-      return null;
+  private void addLargeDecimals(ColumnVector vector, int column, int count, int precision, int scale) {
+    BigInteger low = lower[column] == null ? null : new BigInteger((byte[]) lower[column]);
+    BigInteger high = upper[column] == null ? null : new BigInteger((byte[]) upper[column]);
+    boolean hasNull = vector.hasNull();
+    long nulls = 0, one = 0, two = 0, outside = 0;
+    for (int row = 0; row < count; row++) {
+      long hash = SEED;
+      if (hasNull && vector.isNullAt(row)) {
+        nulls++;
+      } else {
+        BigInteger value = vector.getDecimal(row, precision, scale).toJavaBigDecimal().unscaledValue();
+        hash = hashBytes(value.toByteArray());
+        if ((low != null && value.compareTo(low) < 0) || (high != null && value.compareTo(high) > 0)) {
+          outside++;
+        }
+      }
+      one += hash;
+      two += hash * hash;
+      rowHashes[row] = rowHashes[row] * FACTOR + hash;
     }
-    java.math.BigInteger digits = new java.math.BigInteger((byte[]) unscaled);
-    return Decimal.apply(new java.math.BigDecimal(digits, scale), precision, scale);
+    sum(column, nulls, one, two, 0, outside);
   }
 
   private void sum(int column, long nulls, long one, long two, long nans, long outside) {
