@@ -27,7 +27,7 @@ from sqlalchemy import text
 from tests.contract.bulk import analyze, fill
 from tests.contract.observed import cached
 
-from icepack.domain.queue_ports import StatusPoint
+from icepack.domain.ports.queue import StatusPoint
 from icepack.domain.run import RunRecord, RunState, totals
 from icepack.domain.table import TableId
 from icepack.store.backend import Stores, open_stores

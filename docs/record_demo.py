@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from icepack.cli import pictures
+from icepack.cli import console
 from icepack.cli.main import cli, run_command
 
 PICTURE = Path(__file__).parent / "pictures" / "demo.svg"
@@ -18,7 +18,7 @@ PICTURE = Path(__file__).parent / "pictures" / "demo.svg"
 
 def main() -> int:
     recording = Console(record=True, width=140, force_terminal=False, color_system="truecolor", highlight=False)
-    pictures.console.cache_clear()
+    console.console.cache_clear()
     for module in ("pictures", "render", "runs"):
         __import__(f"icepack.cli.{module}")
         sys.modules[f"icepack.cli.{module}"].console = lambda: recording

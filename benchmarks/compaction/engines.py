@@ -24,7 +24,7 @@ from icepack.catalog.manifests import ManifestReader, MemoryManifestCache
 from icepack.domain.actions import Compact, Layout, RewriteEngine
 from icepack.domain.plan.compaction import CompactionPlan, plan_action
 from icepack.domain.plan.select import SelectionRules
-from icepack.domain.ports import RunContext
+from icepack.domain.ports.engine import RunContext
 from icepack.domain.run import Stamp
 from icepack.domain.table import TableId
 from icepack.domain.verification import (
@@ -35,7 +35,7 @@ from icepack.domain.verification import (
     groups_to_compare,
 )
 from icepack.engine.native import compaction
-from icepack.engine.spark_actions import SparkSessionEngine
+from icepack.engine.spark import SparkSessionEngine
 from icepack.kernel.executor import Answer, Assignment, work
 from icepack.kernel.memory import GENEROUS
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.compaction.session import CORES, DRIVER_MEMORY
 
-from icepack.engine.jars import locked_jars
+from icepack.engine.java.jars import locked_jars
 
 
 def machine() -> dict[str, Any]:

@@ -10,8 +10,8 @@ from benchmarks.compaction.bucket import NAME
 
 from icepack.config.folders import LAKE, EmbeddedLake, user_folder
 from icepack.domain.table import TableId
-from icepack.engine.jars import JarStore
-from icepack.engine.java import find_java, spark_java_home
+from icepack.engine.java.jars import JarStore
+from icepack.engine.java.runtime import find_java, spark_java_home
 from icepack.engine.session import SessionSettings, SparkSessions
 from icepack.engine.spark_conf import jar_purposes, session_conf
 

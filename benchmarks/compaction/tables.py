@@ -17,7 +17,7 @@ from pyiceberg.manifest import DataFile
 from icepack.domain.table import TableId
 from icepack.engine import sql
 from icepack.engine.session import SparkSessions
-from icepack.engine.spark_actions import load_table
+from icepack.engine.spark import load_table
 
 PROPERTIES = {
     "format-version": "2",

@@ -11,7 +11,7 @@ from generator.markdown import anchor, code, fence, section, table
 from generator.markdown import page as markdown_page
 from generator.words import words
 from icepack.api.app import BASE, build_api
-from icepack.api.problems import BROKEN, HTTP_KINDS, INVALID, KINDS, PREFIX, Kind
+from icepack.api.errors import BROKEN, HTTP_KINDS, INVALID, KINDS, PREFIX, Kind
 from icepack.config import load_config
 from icepack.domain.access import Role
 from icepack.wiring import build_app

@@ -13,7 +13,7 @@ from generator.markdown import code, section, table
 from generator.markdown import page as markdown_page
 from generator.words import first_paragraph, known, words
 from icepack.config.policy_block import PolicyBlock
-from icepack.config.secrecy import is_secret
+from icepack.config.secrets import is_secret
 from icepack.config.settings import CompactionConfig
 
 Setting = tuple[str, type[BaseModel], str]

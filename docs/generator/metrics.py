@@ -5,7 +5,7 @@ from __future__ import annotations
 from generator.markdown import code, codes, section, table
 from generator.markdown import page as markdown_page
 from generator.words import words
-from icepack.domain.figures import METRICS, Metric, MetricKind
+from icepack.domain.observability.metric_definitions import METRICS, Metric, MetricKind
 
 
 def page() -> str:

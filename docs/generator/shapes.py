@@ -18,9 +18,9 @@ from icepack.domain.health import HealthReport
 from icepack.domain.job import Job, JobEvent
 from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.policy import Policy
-from icepack.domain.ports import ExpiryPreview
-from icepack.domain.queue_ports import Pruned, TableLock
-from icepack.domain.recommendation import Recommendation
+from icepack.domain.ports.engine import ExpiryPreview
+from icepack.domain.ports.queue import Pruned, TableLock
+from icepack.domain.recommendation.recommend import Recommendation
 from icepack.domain.run import RunRecord, Totals
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from icepack.domain.files import PartitionKey
 from icepack.domain.health import IssueCode
+from icepack.domain.plan.files import PartitionKey
 from icepack.domain.status import (
     DataFileStatus,
     DeleteKind,

@@ -15,7 +15,7 @@ from uuid import UUID
 import httpx
 from pydantic import BaseModel
 
-from icepack.api.fleet_shapes import (
+from icepack.api.schemas.fleet import (
     AuditPage,
     CostView,
     HistogramView,
@@ -34,8 +34,7 @@ from icepack.api.fleet_shapes import (
     TableView,
     UpcomingView,
 )
-from icepack.api.key_shapes import ChecksView, KeyMade, KeysView, KeyView, SettingsShown
-from icepack.api.shapes import (
+from icepack.api.schemas.jobs import (
     JobAccepted,
     JobEvents,
     JobPage,
@@ -46,6 +45,7 @@ from icepack.api.shapes import (
     Readiness,
     SessionView,
 )
+from icepack.api.schemas.keys import ChecksView, KeyMade, KeysView, KeyView, SettingsShown
 from icepack.errors import EnvironmentFault, IcepackError
 
 BASE = "/api/v1"

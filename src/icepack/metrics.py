@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
-from icepack.domain.figures import METRICS, Figures, FiguresPort, Metric, MetricKind, Series
+from icepack.domain.observability.metric_definitions import METRICS, Figures, FiguresPort, Metric, MetricKind, Series
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from types import MappingProxyType
 
-from icepack.domain.trace import Phase, Span, SpanSink, TraceContext
+from icepack.domain.observability.trace import Phase, Span, SpanSink, TraceContext
 
 log = logging.getLogger(__name__)
 

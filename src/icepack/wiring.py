@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from icepack.catalog.catalog import Catalogs
+from icepack.catalog.commits import SnapshotLedger
 from icepack.catalog.discovery import CatalogDiscovery
 from icepack.catalog.inspector import PyIcebergInspector
-from icepack.catalog.ledger import SnapshotLedger
 from icepack.catalog.manifests import FileManifestCache, ManifestCache, ManifestReader, MemoryManifestCache
 from icepack.config import (
     CompactionConfig,
@@ -31,45 +31,45 @@ from icepack.config import (
     timetable,
     user_folder,
 )
-from icepack.domain.figures import FiguresPort
-from icepack.domain.queue_ports import AuditLog, JobStore, Retention, TableLocks
-from icepack.engine.jars import JarStore, iceberg_version
-from icepack.engine.java import Java, find_java, spark_java_home, trust_options
+from icepack.domain.observability.metric_definitions import FiguresPort
+from icepack.domain.ports.queue import AuditLog, JobStore, Retention, TableLocks
+from icepack.engine.java.jars import JarStore, iceberg_version
+from icepack.engine.java.runtime import Java, find_java, spark_java_home, trust_options
 from icepack.engine.session import SessionSettings, SparkSessions
-from icepack.engine.spark_actions import SparkSessionEngine
+from icepack.engine.spark import SparkSessionEngine
 from icepack.engine.spark_conf import jar_purposes, session_conf, spark_catalog_name
 from icepack.errors import redact
 from icepack.metrics import exposition
-from icepack.service.budgets import Budgets
-from icepack.service.candidates import OrchestratorTerms, Weighing
-from icepack.service.census import Census
-from icepack.service.desk import Desk, WorkTerms
-from icepack.service.directory import Directory
+from icepack.service.fleet.budgets import Budgets
+from icepack.service.fleet.candidates import OrchestratorTerms, Weighing
+from icepack.service.fleet.health_sync_trigger import PromptSync
+from icepack.service.fleet.managed_tables import Census
+from icepack.service.fleet.schedule_log import ScheduleLog
+from icepack.service.fleet.spending import Purse
 from icepack.service.health_sync import HealthSync, SyncTerms
-from icepack.service.intake import Intake
-from icepack.service.live import POLICIES, SCHEDULES, LiveRules, Rebuilt
-from icepack.service.locking import LockingRunner, cli_owner
+from icepack.service.live_overrides import POLICIES, SCHEDULES, LiveRules, Rebuilt
 from icepack.service.maintenance import MaintenanceRunner, RetryPolicy, RunTools, utc_now
-from icepack.service.neighbours import Neighbours
 from icepack.service.orchestrator import Orchestrator
-from icepack.service.overview import Figures
-from icepack.service.patience import PatientHistory
-from icepack.service.pricing import Pricing
-from icepack.service.prompt_sync import PromptSync
-from icepack.service.schedule_log import ScheduleLog
+from icepack.service.retry import PatientHistory
+from icepack.service.runs.cost_limit import Pricing
+from icepack.service.runs.locked_runner import LockingRunner, cli_owner
+from icepack.service.runs.table_locations import Neighbours
+from icepack.service.runs.verification_store import PatientVerificationStore
+from icepack.service.runs.verifier import Verifier
 from icepack.service.scheduler import Scheduler
 from icepack.service.service import CompactionService, PolicyBook
-from icepack.service.spending import Purse
-from icepack.service.verification import PatientVerificationStore
-from icepack.service.verifier import Verifier
-from icepack.service.work import Worker
+from icepack.service.submission import Intake
+from icepack.service.views.overview import Figures
+from icepack.service.views.table_index import Directory
+from icepack.service.worker.context import Desk, WorkTerms
+from icepack.service.worker.worker import Worker
 from icepack.telemetry import open_figure_export, open_span_export
 from icepack.tracing import Tracer
 
 if TYPE_CHECKING:
     from icepack.store.backend import Stores
-    from icepack.store.reaper import Reaper
-    from icepack.telemetry.figures import FigureExport
+    from icepack.store.queue.reaper import Reaper
+    from icepack.telemetry.metrics import FigureExport
     from icepack.telemetry.spans import SpanExport
 
 
@@ -121,7 +121,7 @@ class App:
 
     @cached_property
     def figures(self) -> FiguresPort:
-        from icepack.store.metering import SqlFigures
+        from icepack.store.metrics.totals import SqlFigures
 
         return SqlFigures(self.stores.engine, cost_model(self.loaded.config))
 
@@ -220,7 +220,7 @@ class App:
 
     @cached_property
     def reaper(self) -> Reaper:
-        from icepack.store.reaper import Reaper
+        from icepack.store.queue.reaper import Reaper
 
         return Reaper(self.jobs, self.loaded.config.worker.lease)
 

@@ -19,13 +19,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from icepack.cli.serve import exit_code, told_to_stop
+from icepack.cli.commands.worker import exit_code, told_to_stop
 from icepack.config import load_config
 from icepack.domain.actions import Action
-from icepack.domain.ports import EngineResult, Progress, RunContext
+from icepack.domain.ports.engine import EngineResult, Progress, RunContext
 from icepack.domain.table import TableId
-from icepack.service.desk import Desk
 from icepack.service.maintenance import MaintenanceRunner
+from icepack.service.worker.context import Desk
 from icepack.wiring import App
 
 

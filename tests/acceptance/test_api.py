@@ -21,7 +21,7 @@ import yaml
 from pyiceberg.catalog import load_catalog
 
 from contract.postgres import PostgresServer
-from icepack.api.credentials import new_key
+from icepack.api.auth.api_keys import new_key
 from icepack.client import ApiProblem, Client
 from icepack.config.folders import LAKE, EmbeddedLake
 from icepack.domain.access import ApiKey, Role, Scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Engine, text
 
 from icepack.domain.actions import Compact, action_to_json
-from icepack.domain.wire import to_json_text
+from icepack.domain.serialization import to_json_text
 
 CATALOGS = 5
 

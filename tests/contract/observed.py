@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from icepack.domain.files import PartitionKey, PartitionValue
 from icepack.domain.health import assess
 from icepack.domain.plan.cost import CostModel
+from icepack.domain.plan.files import PartitionKey, PartitionValue
 from icepack.domain.policy import Policy
-from icepack.domain.queue_ports import CachedTable
-from icepack.domain.recommendation import Situation, recommend
+from icepack.domain.ports.queue import CachedTable
+from icepack.domain.recommendation.recommend import Situation, recommend
 from icepack.domain.status import DataFileStatus, PartitionStatus, Ref, SnapshotEntry, SnapshotStatus, TableStatus
 from icepack.domain.table import TableId
 

@@ -12,12 +12,12 @@ from sqlalchemy import Column, ColumnElement, Engine, MetaData, Table, delete, i
 from icepack.domain.actions import Action, Compact
 from icepack.domain.job import Claim, Job, JobOutcome, JobRequest, JobState
 from icepack.domain.table import TableId
-from icepack.store.clock import DatabaseClock
 from icepack.store.jobs import SqlJobStore
 from icepack.store.locks import SqlTableLocks
 from icepack.store.schema import UtcDateTime, metadata
+from icepack.store.sql.clock import DatabaseClock
+from icepack.store.sql.transaction import writing
 from icepack.store.table_cache import SqlTableCache
-from icepack.store.transaction import writing
 
 DAWN = datetime(2026, 11, 15, 6, 0, tzinfo=UTC)
 LEASE = timedelta(seconds=30)

@@ -18,9 +18,9 @@ from icepack.domain.actions import (
     RewritePositionDeletes,
     Strategy,
 )
-from icepack.domain.files import PartitionKey, PartitionValue
 from icepack.domain.plan.cost import CostEstimate
-from icepack.domain.recommendation import ExpectedEffect
+from icepack.domain.plan.files import PartitionKey, PartitionValue
+from icepack.domain.recommendation.recommend import ExpectedEffect
 from icepack.domain.run import Proof, RealisedEffect, RunRecord, RunState, Totals
 from icepack.domain.status import SizeBucket
 from icepack.domain.table import TableId

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import Engine
 
 from icepack.domain.access import ApiKey, Grant, Principal, Role, Scope, Session
-from icepack.domain.access_ports import KeyExists, KeyNotFound, VersionConflict
-from icepack.store.keys import SqlKeyStore, SqlSessionStore
-from icepack.store.overrides import SqlOverrideStore
+from icepack.domain.ports.access import KeyExists, KeyNotFound, VersionConflict
+from icepack.store.admin.keys import SqlKeyStore, SqlSessionStore
+from icepack.store.admin.overrides import SqlOverrideStore
 
 from .records import NOON
 

@@ -17,7 +17,6 @@ from sqlalchemy import Engine, delete
 
 from icepack.domain.job import Claim, JobState
 from icepack.errors import ConfigError, EnvironmentFault
-from icepack.store import sqlite
 from icepack.store.backend import (
     open_engine,
     open_stores,
@@ -28,7 +27,8 @@ from icepack.store.backend import (
 )
 from icepack.store.jobs import SqlJobStore
 from icepack.store.schema import jobs
-from icepack.store.transaction import writing
+from icepack.store.sql import sqlite
+from icepack.store.sql.transaction import writing
 
 from .postgres import PostgresServer
 from .queueing import DONE, LEASE, request

@@ -9,19 +9,19 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Engine
 
-from icepack.api.answers import encoded
+from icepack.api.responses import encoded
 from icepack.domain.access import EVERYTHING, Scope
 from icepack.domain.actions import ActionKind
 from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobProgress, JobState, Submitted
+from icepack.domain.observability.fleet_trend import fleet_lines
 from icepack.domain.plan.cost import CostEstimate
-from icepack.domain.queue_ports import StatusPoint
-from icepack.domain.recommendation import ExpectedEffect
+from icepack.domain.ports.queue import StatusPoint
+from icepack.domain.recommendation.recommend import ExpectedEffect
 from icepack.domain.run import RealisedEffect, RunState
+from icepack.domain.serialization import to_json
 from icepack.domain.table import TableId
-from icepack.domain.trend import fleet_lines
-from icepack.domain.wire import to_json
-from icepack.store.board import SqlBoard
 from icepack.store.history import SqlHistoryStore
+from icepack.store.queries.fleet import SqlBoard
 
 from .observed import cached
 from .queueing import DAWN, DONE, LEASE, Queue, request

@@ -9,7 +9,7 @@ import pytest
 
 from icepack.domain.actions import Compact, ExpireSnapshots, RewriteManifests
 from icepack.domain.table import TableId
-from icepack.store import searching
+from icepack.store.queue import claim_search
 
 from .invariants import assert_sound
 from .queueing import DAWN, DONE, LEASE, Queue
@@ -129,7 +129,7 @@ def test_jobs_of_one_table_wake_each_at_its_own_time(queue: Queue) -> None:
 
 
 def test_many_jobs_wake_at_once(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(searching, "WAKE_BATCH", 3)
+    monkeypatch.setattr(claim_search, "WAKE_BATCH", 3)
     for number in range(10):
         queue.submit(f"lake.sales.t{number}", priority=number, not_before=DAWN + timedelta(seconds=10))
     queue.wait(10)

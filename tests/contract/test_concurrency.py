@@ -18,12 +18,12 @@ from sqlalchemy import Engine, func, select, text
 
 from icepack.domain.actions import Compact, ExpireSnapshots, RewriteManifests
 from icepack.domain.job import Claim, ClaimLost, IdempotencyKeyReused, Job, JobState, JobStateConflict, Submitted
-from icepack.domain.queue_ports import RefreshUnderWay, TableLocked
+from icepack.domain.ports.queue import RefreshUnderWay, TableLocked
 from icepack.store.backend import open_engine
-from icepack.store.clock import DatabaseClock
 from icepack.store.jobs import SqlJobStore
 from icepack.store.locks import SqlTableLocks
 from icepack.store.schema import UtcDateTime, events
+from icepack.store.sql.clock import DatabaseClock
 from icepack.store.table_cache import SqlTableCache
 
 from .bulk import fill

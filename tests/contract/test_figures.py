@@ -10,24 +10,24 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
-from icepack.domain.access_ports import WorkerCounts
 from icepack.domain.actions import Compact, ExpireSnapshots
-from icepack.domain.figures import Figures, Series
 from icepack.domain.job import Claim, JobOutcome, JobState
+from icepack.domain.observability.metric_definitions import Figures, Series
 from icepack.domain.plan.cost import CostEstimate, CostModel
-from icepack.domain.queue_ports import KeepFor
+from icepack.domain.ports.access import WorkerCounts
+from icepack.domain.ports.queue import KeepFor
 from icepack.domain.run import RealisedEffect, RunState
+from icepack.domain.serialization import to_json
 from icepack.domain.status import SizeBucket
 from icepack.domain.verification import NativeDisabled
-from icepack.domain.wire import to_json
 from icepack.metrics import exposition
-from icepack.store import metering
-from icepack.store.board import SqlBoard
+from icepack.store.admin.retention import SqlRetention
 from icepack.store.history import SqlHistoryStore
-from icepack.store.metering import SqlFigures
-from icepack.store.retention import SqlRetention
+from icepack.store.metrics import totals
+from icepack.store.metrics.totals import SqlFigures
+from icepack.store.queries.fleet import SqlBoard
+from icepack.store.queue.workers import SqlAttendance
 from icepack.store.verification import SqlVerificationStore
-from icepack.store.workers import SqlAttendance
 
 from .observed import cached
 from .queueing import LEASE, Queue, StandingClock
@@ -274,8 +274,8 @@ def test_counters_do_not_fall_when_jobs_are_pruned(queue: Queue, engine: Engine,
 def test_a_backlog_is_counted_over_several_readings(
     queue: Queue, figures: SqlFigures, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metering, "BATCH_JOBS", 2)
-    monkeypatch.setattr(metering, "MOST_BATCHES", 2)
+    monkeypatch.setattr(totals, "BATCH_JOBS", 2)
+    monkeypatch.setattr(totals, "MOST_BATCHES", 2)
     for _ in range(9):
         queue.submit()
         _end(queue, queue.claim())
@@ -284,7 +284,7 @@ def test_a_backlog_is_counted_over_several_readings(
 
 
 def test_many_readers_count_each_job_once(queue: Queue, figures: SqlFigures, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metering, "BATCH_JOBS", 3)
+    monkeypatch.setattr(totals, "BATCH_JOBS", 3)
     for _ in range(20):
         queue.submit()
         _end(queue, queue.claim(), effect=EFFECT)
@@ -300,13 +300,13 @@ def test_a_reading_that_fails_half_way_counts_nothing(
 ) -> None:
     queue.submit()
     _end(queue, queue.claim())
-    genuine = metering._add
+    genuine = totals._add
 
     def fail(*given: Any) -> None:
         genuine(*given)
         raise RuntimeError("power cut")
 
-    monkeypatch.setattr(metering, "_add", fail)
+    monkeypatch.setattr(totals, "_add", fail)
     with pytest.raises(RuntimeError, match="power cut"):
         figures.read()
     monkeypatch.undo()

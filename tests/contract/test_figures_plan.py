@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Engine, event, text
 
 from icepack.domain.plan.cost import CostModel
-from icepack.store.metering import SqlFigures
+from icepack.store.metrics.totals import SqlFigures
 
 from .bulk import analyze, fill
 from .queueing import wipe

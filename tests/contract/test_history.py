@@ -11,16 +11,16 @@ import pytest
 from sqlalchemy import Engine, select, text
 
 from icepack.domain.actions import Action, ActionKind, Compact, ExpireSnapshots
-from icepack.domain.queue_ports import KeepFor
+from icepack.domain.ports.queue import KeepFor
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
 from icepack.store import cut_off as cut_off_module
 from icepack.store import history as history_module
+from icepack.store.admin.retention import SqlRetention
 from icepack.store.backend import open_engine, select_history_store
 from icepack.store.history import SqlHistoryStore
 from icepack.store.jobs import SqlJobStore
 from icepack.store.locks import SqlTableLocks
-from icepack.store.retention import SqlRetention
 from icepack.store.schema import runs
 
 from .queueing import DONE, LEASE, request

@@ -29,7 +29,7 @@ from icepack.domain.job import (
     JobStateConflict,
     Submitted,
 )
-from icepack.domain.queue_ports import LockLost, TableLock, TableLocked
+from icepack.domain.ports.queue import LockLost, TableLock, TableLocked
 from icepack.domain.table import TableId
 from icepack.store.backend import open_engine, upgrade
 from icepack.store.schema import jobs

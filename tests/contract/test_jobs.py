@@ -23,9 +23,9 @@ from icepack.domain.job import (
     JobStateConflict,
     Submitted,
 )
-from icepack.domain.queue_ports import JobStore
+from icepack.domain.observability.trace import Span, TraceContext
+from icepack.domain.ports.queue import JobStore
 from icepack.domain.table import TableId
-from icepack.domain.trace import Span, TraceContext
 from icepack.store.jobs import SqlJobStore
 
 from .invariants import assert_sound

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from icepack.domain.job import ClaimLost, JobState
-from icepack.domain.queue_ports import LockLost, TableLocked
+from icepack.domain.ports.queue import LockLost, TableLocked
 from icepack.domain.table import TableId
 from icepack.errors import Refused
 

@@ -14,12 +14,12 @@ import pytest
 from sqlalchemy import Engine
 
 from icepack.domain.job import Claim, ClaimLost, JobProgress, JobState
-from icepack.domain.queue_ports import AuditEvent, KeepFor
+from icepack.domain.ports.queue import AuditEvent, KeepFor
 from icepack.errors import EnvironmentFault
 from icepack.store import postgres as postgres_module
 from icepack.store.backend import Stores, open_stores
-from icepack.store.prepared import Prepared
-from icepack.store.reaper import Reaper
+from icepack.store.queue.reaper import Reaper
+from icepack.store.sql.prepared import Prepared
 
 from .postgres import PostgresServer
 from .queueing import DAWN, DONE, LEASE, request

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from icepack.domain.job import Job, JobState
-from icepack.domain.queue_ports import JobStore
+from icepack.domain.ports.queue import JobStore
 from icepack.errors import EnvironmentFault
-from icepack.store.reaper import Reaper
+from icepack.store.queue.reaper import Reaper
 
 from .invariants import assert_sound
 from .queueing import DAWN, LEASE, Queue

@@ -11,12 +11,12 @@ from sqlalchemy import Engine, event, func, select
 from icepack.domain.actions import ExpireSnapshots
 from icepack.domain.health import assess
 from icepack.domain.job import JobNotFound, JobState, Submitted
-from icepack.domain.queue_ports import AuditEvent, KeepFor, Pruned, StatusPoint
+from icepack.domain.ports.queue import AuditEvent, KeepFor, Pruned, StatusPoint
 from icepack.domain.run import RunState
 from icepack.domain.table import TableId
-from icepack.store.audit import SqlAuditLog
+from icepack.store.admin.audit import SqlAuditLog
+from icepack.store.admin.retention import SqlRetention
 from icepack.store.history import SqlHistoryStore
-from icepack.store.retention import SqlRetention
 from icepack.store.schema import events, job_keys, lanes
 
 from .observed import status

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import event, func, select
 
-from icepack.domain.queue_ports import CachedTable, CacheState, Generation, RefreshLost, RefreshUnderWay
+from icepack.domain.ports.queue import CachedTable, CacheState, Generation, RefreshLost, RefreshUnderWay
 from icepack.domain.run import totals
 from icepack.domain.table import TableId
 from icepack.store.schema import cache_generations, cache_rows

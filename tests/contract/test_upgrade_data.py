@@ -13,15 +13,15 @@ from sqlalchemy import Engine, MetaData, Table, insert, select
 
 from icepack.domain.access import Scope
 from icepack.domain.plan.cost import CostEstimate
-from icepack.domain.recommendation import ExpectedEffect
+from icepack.domain.recommendation.recommend import ExpectedEffect
 from icepack.domain.run import RealisedEffect
-from icepack.domain.wire import to_json
+from icepack.domain.serialization import to_json
 from icepack.store import migrate
 from icepack.store.backend import open_engine, open_stores
-from icepack.store.cached_rows import to_row
 from icepack.store.history import _values
-from icepack.store.job_rows import new_row
-from icepack.store.transaction import writing
+from icepack.store.queue.rows import new_row
+from icepack.store.sql.transaction import writing
+from icepack.store.table_cache_rows import to_row
 
 from .observed import cached
 from .queueing import LEASE, request
@@ -58,7 +58,7 @@ def test_old_rows_are_completed(database_url: str) -> None:
         _insert(engine, "runs", _values(run(table, job_id=job_id, estimate=estimate, realised_seconds=11.0)))
     generation = {"number": 1, "state": "current", "owner": "me", "started_at": NOON, "expires_at": NOON, "message": ""}
     _insert(engine, "cache_generations", {**generation, "ended_at": NOON})
-    from icepack.domain.queue_ports import Generation
+    from icepack.domain.ports.queue import Generation
 
     seen = cached(ORDERS)
     _insert(engine, "cache_rows", to_row(Generation(number=1, owner="me", lease=LEASE), seen))
@@ -81,7 +81,7 @@ def test_old_rows_are_completed(database_url: str) -> None:
     )
     (summary,) = stores.cache.summaries()
     fresh = to_json(summary.brief)
-    from icepack.domain.queue_ports import brief_of
+    from icepack.domain.ports.queue import brief_of
 
     assert fresh == to_json(brief_of(seen))
     stores.close()

@@ -10,10 +10,10 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Engine, select
 
-from icepack.domain.queue_ports import KeepFor, Pruned
+from icepack.domain.ports.queue import KeepFor, Pruned
 from icepack.domain.table import TableId
 from icepack.domain.verification import FileClass, NativeDisabled
-from icepack.store.retention import SqlRetention
+from icepack.store.admin.retention import SqlRetention
 from icepack.store.schema import trusted_classes
 from icepack.store.verification import SqlVerificationStore
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from icepack.config.folders import EmbeddedLake, user_folder
-from icepack.engine.jars import JarStore
-from icepack.engine.java import find_java, spark_java_home
+from icepack.engine.java.jars import JarStore
+from icepack.engine.java.runtime import find_java, spark_java_home
 from icepack.engine.session import SessionSettings, SparkSessions
 from icepack.engine.spark_conf import jar_purposes, session_conf
 

@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import to_json
 
 from icepack.catalog.catalog import Catalogs
+from icepack.catalog.commits import SnapshotLedger
 from icepack.catalog.discovery import CatalogDiscovery
 from icepack.catalog.inspector import PyIcebergInspector
-from icepack.catalog.ledger import SnapshotLedger
 from icepack.catalog.manifests import ManifestReader, MemoryManifestCache
 from icepack.config.folders import EmbeddedLake
 from icepack.domain.actions import Action
@@ -30,7 +30,7 @@ from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
 from icepack.engine import sql
 from icepack.engine.session import SparkSessions
-from icepack.engine.spark_actions import SparkSessionEngine, load_table
+from icepack.engine.spark import SparkSessionEngine, load_table
 from icepack.service.maintenance import MaintenanceRunner, RetryPolicy, RunRequest, RunTools
 from icepack.store.backend import select_history_store
 

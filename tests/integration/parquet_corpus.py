@@ -18,8 +18,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icepack.kernel.schema import children, is_list
-from icepack.kernel.thrift import I32, Reader, write_struct
+from icepack.kernel.arrow_schema import children, is_list
+from icepack.kernel.parquet.thrift import I32, Reader, write_struct
 
 from .random_tables import FIXED_BYTES, Column, Kind
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyiceberg.catalog import load_catalog
 
 from icepack.catalog.catalog import Catalogs
-from icepack.catalog.ledger import SnapshotLedger
+from icepack.catalog.commits import SnapshotLedger
 from icepack.catalog.manifests import ManifestReader, MemoryManifestCache
 from icepack.domain.run import sum_sizes
 from icepack.domain.status import SizeBucket

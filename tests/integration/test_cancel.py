@@ -18,10 +18,11 @@ from icepack.domain.actions import (
     RewriteEngine,
     RewriteManifests,
 )
-from icepack.domain.ports import Progress, RunContext
+from icepack.domain.ports.engine import Progress, RunContext
 from icepack.domain.run import RunState
 from icepack.domain.table import TableId
-from icepack.engine import orphans, spark_actions
+from icepack.engine import spark
+from icepack.engine.actions import orphan_files
 from icepack.errors import CommitConflict, EngineFault
 
 from .lakes import Lake, Occupied, files_below, stray
@@ -140,7 +141,7 @@ def test_a_commit_that_was_made_before_the_stop_is_a_success(lake: Lake, monkeyp
     table = lake.create()
     lake.numbers(table, files=2)
     cancel = threading.Event()
-    stamp = spark_actions._stamp
+    stamp = spark._stamp
 
     class Stopping:
         def __init__(self, java_action: Any) -> None:
@@ -151,7 +152,7 @@ def test_a_commit_that_was_made_before_the_stop_is_a_success(lake: Lake, monkeyp
             cancel.set()
             return result
 
-    monkeypatch.setattr(spark_actions, "_stamp", lambda action, context: Stopping(stamp(action, context)))
+    monkeypatch.setattr(spark, "_stamp", lambda action, context: Stopping(stamp(action, context)))
     action = Compact(rewrite_all=True, delete_file_threshold=1, engine=RewriteEngine.SPARK)
     record = lake.run(table, action, cancel=cancel)
     assert (record.state, len(record.commits)) == (RunState.SUCCEEDED, 1)
@@ -174,7 +175,7 @@ def test_an_expiry_stopped_after_its_commit_is_no_cancellation(lake: Lake, monke
     table = lake.create()
     lake.numbers(table, files=3)
     cancel = threading.Event()
-    stop_in(monkeypatch, spark_actions, "drain", cancel, fault=True)
+    stop_in(monkeypatch, spark, "drain", cancel, fault=True)
     record = lake.run(table, ExpireSnapshots(older_than=timedelta(0)), cancel=cancel)
     assert record.state is RunState.FAILED
     assert "part of the work" in record.message
@@ -185,7 +186,7 @@ def test_an_expiry_stopped_before_its_commit_is_cancelled(lake: Lake, monkeypatc
     table = lake.create()
     lake.numbers(table, files=2)
     cancel = threading.Event()
-    stop_in(monkeypatch, spark_actions, "collector", cancel, fault=True)
+    stop_in(monkeypatch, spark, "collector", cancel, fault=True)
     record = lake.run(table, ExpireSnapshots(older_than=timedelta(0)), cancel=cancel)
     assert record.state is RunState.CANCELLED
     assert lake.status(table).snapshots.count == 2
@@ -196,7 +197,7 @@ def test_orphans_found_when_it_is_stopped_are_kept(lake: Lake, monkeypatch: pyte
     lake.numbers(table, files=2)
     litter = stray(lake.place(table) / "data")
     cancel = threading.Event()
-    stop_in(monkeypatch, orphans, "check_caps", cancel, fault=False)
+    stop_in(monkeypatch, orphan_files, "check_caps", cancel, fault=False)
     record = lake.run(table, RemoveOrphanFiles(), cancel=cancel)
     assert record.state is RunState.CANCELLED
     assert litter.exists()
@@ -208,13 +209,13 @@ def test_manifests_stopped_between_two_specs(lake: Lake, monkeypatch: pytest.Mon
     lake.sql(f"ALTER TABLE {table} ADD PARTITION FIELD bucket(2, id)")
     lake.numbers(table, files=2)
     cancel = threading.Event()
-    stamp = spark_actions._stamp
+    stamp = spark._stamp
 
     def stop(java_action: Any, context: RunContext) -> Any:
         cancel.set()
         return stamp(java_action, context)
 
-    monkeypatch.setattr(spark_actions, "_stamp", stop)
+    monkeypatch.setattr(spark, "_stamp", stop)
     monkeypatch.setattr(type(lake.sessions), "_attend", lambda *_: None)
     record = lake.run(table, RewriteManifests(), cancel=cancel)
     assert (record.state, len(record.commits), len(record.proofs)) == (RunState.FAILED, 1, 2)
@@ -226,7 +227,7 @@ def test_statistics_written_before_the_stop_are_told(lake: Lake, monkeypatch: py
     table = lake.create(partitioned_by="bucket(2, id)")
     lake.numbers(table, files=2)
     cancel = threading.Event()
-    stop_in(monkeypatch, spark_actions, "_is_partitioned", cancel, fault=True)
+    stop_in(monkeypatch, spark, "_is_partitioned", cancel, fault=True)
     record = lake.run(table, ComputeStats(partition_stats=True), cancel=cancel)
     assert record.state is RunState.FAILED
     assert lake.status(table).metadata.statistics_snapshot_ids

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from icepack.domain.actions import Action, Compact, RewriteEngine, RewriteManifests, RewritePositionDeletes
-from icepack.domain.ports import EngineResult, RunContext
+from icepack.domain.ports.engine import EngineResult, RunContext
 from icepack.domain.run import CommitFacts, RunState
 from icepack.domain.table import TableId
-from icepack.engine import spark_actions
+from icepack.engine import spark
 from icepack.errors import CommitConflict, CommitStateUnknown, EngineFault
 from icepack.service.maintenance import RetryPolicy
 
@@ -29,7 +29,7 @@ class Meddler:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, deed: Callable[[], object], times: int = 1) -> None:
         self.done = 0
-        stamp = spark_actions._stamp
+        stamp = spark._stamp
 
         def meddle(java_action: Any, context: RunContext) -> Any:
             if self.done < times:
@@ -37,7 +37,7 @@ class Meddler:
                 deed()
             return stamp(java_action, context)
 
-        monkeypatch.setattr(spark_actions, "_stamp", meddle)
+        monkeypatch.setattr(spark, "_stamp", meddle)
 
 
 class Waits(threading.Event):
@@ -135,7 +135,7 @@ class TestOtherWritersWin:
         def lose(*_: Any) -> None:
             raise CommitConflict("Missing required files to delete")
 
-        monkeypatch.setattr(spark_actions, "_remove_dangling", lose)
+        monkeypatch.setattr(spark, "_remove_dangling", lose)
         record = lake.run(table, Compact(rewrite_all=True, delete_file_threshold=1, engine=RewriteEngine.SPARK))
         assert (record.state, record.attempts, len(record.commits)) == (RunState.SUCCEEDED, 1, 1), record.message
         assert "left for the next run" in (record.details or {})["dangling_deletes"]
@@ -326,14 +326,14 @@ class TestChangedRows:
         self, lake: Lake, table: TableId, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """After the head was looked at and before it is swapped."""
-        load = spark_actions.load_table
+        load = spark.load_table
 
         def load_then_append(spark: Any, wanted: TableId) -> Any:
             loaded = load(spark, wanted)
             lake.append(table, "VALUES (100, 'theirs')")
             return loaded
 
-        engine = Miscounting(lake, lambda: monkeypatch.setattr(spark_actions, "load_table", load_then_append))
+        engine = Miscounting(lake, lambda: monkeypatch.setattr(spark, "load_table", load_then_append))
         record = lake.run(table, ALL, tools=lake.with_tools(engine=engine))
         assert record.state is RunState.FAILED
         assert "nothing was taken back" in record.message

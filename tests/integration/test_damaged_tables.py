@@ -12,20 +12,20 @@ from typing import Any
 import pytest
 
 from icepack.catalog.catalog import Catalogs
+from icepack.catalog.commits import SnapshotLedger
 from icepack.catalog.discovery import CatalogDiscovery
 from icepack.catalog.inspector import PyIcebergInspector
-from icepack.catalog.ledger import SnapshotLedger
 from icepack.catalog.manifests import ManifestReader, MemoryManifestCache
 from icepack.domain.actions import ActionKind, RemoveOrphanFiles
 from icepack.domain.health import assess
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.policy import Policy
-from icepack.domain.queue_ports import CachedTable
-from icepack.domain.recommendation import Recommendation
+from icepack.domain.ports.queue import CachedTable
+from icepack.domain.recommendation.recommend import Recommendation
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
 from icepack.service.maintenance import MaintenanceRunner, utc_now
-from icepack.service.neighbours import Neighbours
+from icepack.service.runs.table_locations import Neighbours
 from icepack.service.service import CompactionService, PolicyBook
 from icepack.store.backend import open_stores
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from icepack.catalog.catalog import Catalogs
+from icepack.catalog.commits import SnapshotLedger
 from icepack.catalog.discovery import CatalogDiscovery
 from icepack.catalog.inspector import PyIcebergInspector
-from icepack.catalog.ledger import SnapshotLedger
 from icepack.catalog.manifests import ManifestReader, MemoryManifestCache
 from icepack.config.folders import LAKE, EmbeddedLake
-from icepack.demo import rows
+from icepack.demo import sample_rows
 from icepack.demo.lake import MARKER, build_lake
-from icepack.demo.rows import Dice
+from icepack.demo.sample_rows import Dice
 from icepack.demo.tables import TABLES
 from icepack.domain.actions import ActionKind
 from icepack.domain.health import IssueCode
@@ -28,7 +28,7 @@ from icepack.domain.policy import Policy
 from icepack.domain.run import RunState
 from icepack.domain.table import TableId
 from icepack.engine.session import SparkSessions
-from icepack.engine.spark_actions import SparkSessionEngine
+from icepack.engine.spark import SparkSessionEngine
 from icepack.engine.spark_conf import spark_catalog_conf
 from icepack.errors import UsageError
 from icepack.service.maintenance import MaintenanceRunner, RunTools
@@ -240,7 +240,7 @@ def test_another_demo_lake_is_replaced_and_somebodys_tables_never_are(tmp_path: 
     assert not (lake.folder / "left-over").exists()
 
     catalog = Catalogs({LAKE: lake.properties}).open(LAKE)
-    catalog.create_table("shop.mine", rows.products(Dice(0), 1, 1).schema)
+    catalog.create_table("shop.mine", sample_rows.products(Dice(0), 1, 1).schema)
     with pytest.raises(UsageError, match=r"also holds shop\.mine"):
         _build(lake.folder)
     assert catalog.load_table("shop.mine").schema().column_names == ["product_id", "category", "price", "stock"]
@@ -260,5 +260,5 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_same_seed_gives_the_same_rows() -> None:
-    assert rows.customers(Dice(3), 50).equals(rows.customers(Dice(3), 50))
-    assert not rows.customers(Dice(3), 50).equals(rows.customers(Dice(4), 50))
+    assert sample_rows.customers(Dice(3), 50).equals(sample_rows.customers(Dice(3), 50))
+    assert not sample_rows.customers(Dice(3), 50).equals(sample_rows.customers(Dice(4), 50))

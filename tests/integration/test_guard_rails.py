@@ -13,8 +13,9 @@ import pytest
 from icepack.domain.actions import Compact, ComputeStats, ExpireSnapshots, RemoveOrphanFiles
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
-from icepack.engine import orphans, spark_actions, storage
-from icepack.engine.storage import unreferenced
+from icepack.engine import spark
+from icepack.engine.actions import file_deletion, orphan_files
+from icepack.engine.actions.file_deletion import unreferenced
 
 from .lakes import Lake, age, files_below, local, stray
 
@@ -77,7 +78,7 @@ class TestCommitsInBetween:
             commit_file(lake, table, path, "SELECT 77L AS id, 'slow' AS v")
             return unreferenced(spark, java_table, paths)
 
-        monkeypatch.setattr(orphans, "unreferenced", commit_first)
+        monkeypatch.setattr(orphan_files, "unreferenced", commit_first)
         record = lake.run(table, FROM_NOW_ON)
         assert record.state is RunState.SUCCEEDED, record.message
         assert path.exists()
@@ -96,7 +97,7 @@ class TestCommitsInBetween:
             lake.java(table).newAppend().appendFile(entry).commit()
             return unreferenced(spark, java_table, paths)
 
-        monkeypatch.setattr(spark_actions, "unreferenced", commit_first)
+        monkeypatch.setattr(spark, "unreferenced", commit_first)
         record = lake.run(table, EXPIRE_ALL)
         assert record.state is RunState.SUCCEEDED, record.message
         assert local(data_file).exists()
@@ -302,8 +303,8 @@ class TestDeletionThatFails:
         litter = stray(lake.place(table) / "data", size=70)
         stubborn = lake.place(table) / "data" / "stubborn.parquet"
         stray(stubborn, "inside")
-        monkeypatch.setattr(storage, "_is_bulk", lambda *_: in_bulk)
-        deletion = storage.delete(lake.spark, lake.java(table), [litter.as_uri(), stubborn.as_uri()])
+        monkeypatch.setattr(file_deletion, "_is_bulk", lambda *_: in_bulk)
+        deletion = file_deletion.delete(lake.spark, lake.java(table), [litter.as_uri(), stubborn.as_uri()])
         assert (deletion.files, deletion.bytes) == (1, 70)
         (failure,) = deletion.failures
         assert failure.startswith(f"{stubborn.as_uri()}: ")
@@ -312,8 +313,8 @@ class TestDeletionThatFails:
     def test_the_run_fails_but_says_what_it_did(self, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
         table = small_table(lake)
         stray(lake.place(table) / "data")
-        partly = storage.Deletion(1, 100, ("file:/x: Permission denied",))
-        monkeypatch.setattr(orphans, "delete", lambda *_: partly)
+        partly = file_deletion.Deletion(1, 100, ("file:/x: Permission denied",))
+        monkeypatch.setattr(orphan_files, "delete", lambda *_: partly)
         record = lake.run(table, RemoveOrphanFiles())
         assert (record.state, record.effect.files_deleted) == (RunState.FAILED, 1)
         assert "Permission denied" in record.message

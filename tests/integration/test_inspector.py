@@ -12,11 +12,11 @@ from icepack.catalog import manifests
 from icepack.catalog.inspector import PyIcebergInspector
 from icepack.catalog.manifests import FileManifestCache, ManifestReader, MemoryManifestCache
 from icepack.domain.actions import Compact, PartitionSelection, RewriteEngine, RewriteManifests
-from icepack.domain.expression import parse_filter
+from icepack.domain.plan.expression import parse_filter
+from icepack.domain.serialization import from_json_text, to_json_text
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
-from icepack.domain.wire import from_json_text, to_json_text
-from icepack.engine.java_expressions import JavaExpressions
+from icepack.engine.java.expressions import JavaExpressions
 from icepack.service.maintenance import utc_now
 
 from .lakes import Lake, equality_delete

@@ -22,7 +22,7 @@ import yaml
 from pyiceberg.catalog import load_catalog
 
 from icepack.config.folders import EmbeddedLake
-from icepack.engine.java import find_java, spark_java_home
+from icepack.engine.java.runtime import find_java, spark_java_home
 
 SECRET = "a-secret-that-nobody-may-read"
 SPARK_HOME = Path(pyspark.__file__).parent

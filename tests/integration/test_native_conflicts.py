@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from icepack.domain.actions import Compact, RewriteEngine
-from icepack.domain.ports import RunContext
+from icepack.domain.ports.engine import RunContext
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
-from icepack.engine import spark_actions
+from icepack.engine import spark
 from icepack.engine.native import compaction, jvm
 from icepack.errors import Cancelled
 from icepack.kernel.executor import Answer, Assignment
@@ -191,7 +191,7 @@ class TestOtherWritersWin:
 
 def between_spark_and_its_commit(monkeypatch: pytest.MonkeyPatch, lake: Lake, deed: Callable[[], object]) -> None:
     """The procedure has read its snapshot by the time that the action is executed: here it is told an older one."""
-    execute, done = spark_actions._stamp, list[bool]()
+    execute, done = spark._stamp, list[bool]()
 
     def meddle(java_action: Any, context: RunContext) -> Any:
         if not done:
@@ -199,7 +199,7 @@ def between_spark_and_its_commit(monkeypatch: pytest.MonkeyPatch, lake: Lake, de
             deed()
         return execute(java_action, context)
 
-    monkeypatch.setattr(spark_actions, "_stamp", meddle)
+    monkeypatch.setattr(spark, "_stamp", meddle)
 
 
 def compact_by_sql(lake: Lake, table: TableId) -> None:

@@ -27,8 +27,8 @@ from icepack.domain.actions import Compact, RewriteEngine
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
 from icepack.engine.native.coverage import TableFacts
-from icepack.kernel.project import LOST_FIELDS
-from icepack.kernel.schema import LINEAGE_IDS
+from icepack.kernel.arrow_schema import LINEAGE_IDS
+from icepack.kernel.projection import LOST_FIELDS
 
 from .lakes import Lake, equality_delete
 from .random_tables import DEFAULTS, Step, Story, fixed_stories, java_type, stories, table_of

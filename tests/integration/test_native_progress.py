@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from icepack.domain.actions import Compact, RewriteEngine
-from icepack.domain.ports import Progress
+from icepack.domain.ports.engine import Progress
 from icepack.domain.run import RunState
 from icepack.engine.native import job
 

@@ -21,7 +21,7 @@ import pytest
 from icepack.domain.actions import Compact, RewriteEngine
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
-from icepack.engine.spark_actions import activated
+from icepack.engine.spark import activated
 from icepack.service.maintenance import MaintenanceRunner, RunRequest
 
 from .lakes import Lake, equality_delete, files_below, local

@@ -17,8 +17,8 @@ from icepack.domain.actions import Compact, RewriteEngine
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
 from icepack.engine.native import sizing
-from icepack.kernel.splice import COLUMNS, OFFSET_INDEX, ROW_GROUPS, footer
-from icepack.kernel.thrift import Reader
+from icepack.kernel.parquet.chunk_writer import COLUMNS, OFFSET_INDEX, ROW_GROUPS, footer
+from icepack.kernel.parquet.thrift import Reader
 
 from .lakes import Lake, content, equality_delete, local
 

@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from icepack.cli.context import Failures
-from icepack.cli.render import show_plans, show_recommendations
+from icepack.cli.output.render import show_plans, show_recommendations
 from icepack.domain.actions import Compact
-from icepack.domain.expression import parse_filter
 from icepack.domain.plan.cost import CostModel
+from icepack.domain.plan.expression import parse_filter
 from icepack.domain.policy import Policy
+from icepack.domain.serialization import from_json_text, to_json_text
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
-from icepack.domain.wire import from_json_text, to_json_text
-from icepack.engine.java_expressions import JavaExpressions
+from icepack.engine.java.expressions import JavaExpressions
 from icepack.service.maintenance import MaintenanceRunner, utc_now
 from icepack.service.service import CompactionService, PolicyBook
 

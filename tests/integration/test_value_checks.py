@@ -21,11 +21,11 @@ from icepack.domain.verification import ProofLevel
 from icepack.engine.native import compaction, tasks, value_checks
 from icepack.engine.verification import rewrite_check
 from icepack.errors import EngineFault
+from icepack.kernel import input_file
 from icepack.kernel import rewrite as kernel_rewrite
-from icepack.kernel import source
 from icepack.kernel.executor import work
 from icepack.service.maintenance import RunTools
-from icepack.service.verifier import Verifier
+from icepack.service.runs.verifier import Verifier
 from icepack.store.backend import open_stores
 
 from .lakes import Lake, files_below
@@ -127,8 +127,8 @@ class TestRepairsSwitchedOff:
         record = run(lake, with_fixed_size_lists(lake), tools)
         assert ways(record) == ["native"], "without the Arrow schema these are lists like any other"
         table = with_fixed_size_lists(lake)
-        monkeypatch.setattr(source, "metadata_of", metadata_with_arrow_schema)
-        monkeypatch.setattr(source, "check_columns", lambda *given: None)
+        monkeypatch.setattr(input_file, "metadata_of", metadata_with_arrow_schema)
+        monkeypatch.setattr(input_file, "check_columns", lambda *given: None)
         caught(lake, table, tools)
 
 
@@ -201,7 +201,7 @@ class TestAnyDifference:
     ) -> None:
         table = lake.create("id BIGINT, v STRING", version=3)
         lake.numbers(table, files=3)
-        monkeypatch.setattr(source.Source, "_with_lineage", lambda self, column, piece, number: column)
+        monkeypatch.setattr(input_file.Source, "_with_lineage", lambda self, column, piece, number: column)
         record = caught(lake, table, tools)
         assert record.value_proof is not None
         assert record.value_proof.mismatch is not None

@@ -14,20 +14,20 @@ import pytest
 
 from contract.postgres import PostgresServer
 from icepack.domain.actions import Action, Compact, ExpireSnapshots, RemoveOrphanFiles, RewriteEngine
-from icepack.domain.figures import Series
 from icepack.domain.job import Job, JobEventKind, JobProgress, JobRequest, JobState
+from icepack.domain.observability.metric_definitions import Series
 from icepack.domain.plan.cost import CostModel
-from icepack.domain.ports import EngineResult, RunContext
+from icepack.domain.ports.engine import EngineResult, RunContext
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
 from icepack.errors import Cancelled
-from icepack.service.desk import Desk, WorkEnd, WorkTerms
 from icepack.service.maintenance import MaintenanceRunner, Runner, RunRequest
-from icepack.service.patience import PatientHistory
-from icepack.service.work import Worker
+from icepack.service.retry import PatientHistory
+from icepack.service.worker.context import Desk, WorkEnd, WorkTerms
+from icepack.service.worker.worker import Worker
 from icepack.store.backend import Stores, open_stores
-from icepack.store.metering import SqlFigures
-from icepack.store.reaper import Reaper
+from icepack.store.metrics.totals import SqlFigures
+from icepack.store.queue.reaper import Reaper
 
 from .lakes import Lake, Occupied, files_below, stray
 
@@ -261,14 +261,14 @@ class TestBeforeFilesAreDeleted:
         assert {path for path in files_below(lake.place(table)) if path.suffix == ".parquet"} == files
 
     def test_orphans_stay_where_the_claim_is_lost(self, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-        from icepack.engine import orphans
+        from icepack.engine.actions import orphan_files
 
         table = lake.create()
         lake.numbers(table, files=2)
         litter = stray(lake.place(table) / "data")
         checked: list[object] = []
-        check = orphans.check_caps
-        monkeypatch.setattr(orphans, "check_caps", lambda *args: (checked.append(args), check(*args)))
+        check = orphan_files.check_caps
+        monkeypatch.setattr(orphan_files, "check_caps", lambda *args: (checked.append(args), check(*args)))
         lost = self._lost_when(lambda: bool(checked))
         record = on(lake).run(RunRequest(table=table, action=RemoveOrphanFiles(), still_mine=lost))
         assert record.state is RunState.CANCELLED

@@ -16,9 +16,9 @@ import yaml
 
 from icepack.config import CompactionConfig, EmbeddedLake, LoadedConfig
 from icepack.demo.lake import build_lake
-from icepack.domain.queue_ports import StatusPoint
+from icepack.domain.observability.fleet_trend import fleet_lines
+from icepack.domain.ports.queue import StatusPoint
 from icepack.domain.run import Totals, totals
-from icepack.domain.trend import fleet_lines
 from icepack.service.service import Advice
 from icepack.wiring import App, build_app
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 
-from icepack.domain.files import PartitionKey
 from icepack.domain.health import assess
 from icepack.domain.plan.cost import CostModel
+from icepack.domain.plan.files import PartitionKey
 from icepack.domain.policy import Policy
-from icepack.domain.queue_ports import CachedTable
-from icepack.domain.recommendation import Situation, recommend
+from icepack.domain.ports.queue import CachedTable
+from icepack.domain.recommendation.recommend import Situation, recommend
 from icepack.domain.status import (
     DataFileStatus,
     DeleteKind,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from icepack.api.credentials import new_key
+from icepack.api.auth.api_keys import new_key
 from icepack.domain.access import ApiKey, Role, Scope
 from icepack.store.backend import open_stores
 

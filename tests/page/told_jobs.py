@@ -13,12 +13,13 @@ from sqlalchemy import ColumnElement, bindparam
 
 from icepack.domain.actions import Action, ActionKind, Compact, ExpireSnapshots, RemoveOrphanFiles, RewriteManifests
 from icepack.domain.job import Claim, Job, JobOutcome, JobProgress, JobRequest, JobState, PhaseMark
+from icepack.domain.observability.trace import Phase, Span, TraceContext
 from icepack.domain.plan.cost import CostEstimate
-from icepack.domain.queue_ports import AuditEvent
-from icepack.domain.recommendation import ExpectedEffect
+from icepack.domain.ports.queue import AuditEvent
+from icepack.domain.recommendation.recommend import ExpectedEffect
 from icepack.domain.run import Proof, RealisedEffect, RunRecord, RunState, Totals
+from icepack.domain.serialization import to_json
 from icepack.domain.table import TableId
-from icepack.domain.trace import Phase, Span, TraceContext
 from icepack.domain.verification import (
     ColumnDifference,
     FileClass,
@@ -27,11 +28,10 @@ from icepack.domain.verification import (
     ProofLevel,
     ValueProof,
 )
-from icepack.domain.wire import to_json
 from icepack.store.backend import Stores, open_stores
-from icepack.store.clock import DatabaseClock
 from icepack.store.jobs import SqlJobStore
 from icepack.store.schema import UtcDateTime
+from icepack.store.sql.clock import DatabaseClock
 
 MIB = 2**20
 WORKER = "worker-1:4711:5f3c"

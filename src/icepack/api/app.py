@@ -11,26 +11,26 @@ import anyio.to_thread
 from fastapi import FastAPI
 
 from icepack import __version__
-from icepack.api import problems
-from icepack.api.agenda import Agenda
-from icepack.api.checkup import Checkup
-from icepack.api.doorman import Doorman
-from icepack.api.gate import LOOPBACK_NAMES, Gate, GateTerms
-from icepack.api.limits import Limits
-from icepack.api.news import News
-from icepack.api.oidc import Oidc, OidcTerms
-from icepack.api.page import serve_page
+from icepack.api import errors
+from icepack.api.auth.authenticator import Doorman
+from icepack.api.auth.oidc import Oidc, OidcTerms
+from icepack.api.doctor_runner import Checkup
+from icepack.api.middleware import LOOPBACK_NAMES, Gate, GateTerms
+from icepack.api.overrides.policies import Agenda
+from icepack.api.overrides.previews import Previews
 from icepack.api.parts import Parts
-from icepack.api.previews import Previews
+from icepack.api.presenters.settings import SettingsView
+from icepack.api.rate_limit import Limits
 from icepack.api.readiness import ReadinessCheck
-from icepack.api.routes import agenda, fleet, jobs, keys, probes, session, settings, stream, submit, tables
-from icepack.api.settings_view import SettingsView
-from icepack.api.shapes import Problem
+from icepack.api.routes import fleet, jobs, keys, policies, probes, session, settings, stream, submit, tables
+from icepack.api.schemas.jobs import Problem
+from icepack.api.sse import News
+from icepack.api.static_files import serve_page
 from icepack.config import CompactionConfig, cost_model
 from icepack.doctor import checks, quick_checks
 from icepack.domain.access import Grant, Scope
 from icepack.service.maintenance import utc_now
-from icepack.service.remembering import Remembered
+from icepack.service.ttl_cache import Remembered
 from icepack.wiring import App, cleaner
 
 BASE = "/api/v1"
@@ -61,8 +61,8 @@ def build_api(
         separate_input_output_schemas=True,
     )
     api.state.stream_seconds = stream_seconds
-    problems.register(api)
-    for place in (probes, session, stream, jobs, submit, tables, fleet, agenda, settings, keys):
+    errors.register(api)
+    for place in (probes, session, stream, jobs, submit, tables, fleet, policies, settings, keys):
         api.include_router(place.place.router, prefix=BASE)
     api.include_router(probes.place.router, include_in_schema=False)
     serve_page(api)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from fastapi import Header, Path, Query
 
-from icepack.api.examples import JOB_ID, TABLE
+from icepack.api.schemas.examples import JOB_ID, TABLE
 
 TableName = Annotated[
     str,

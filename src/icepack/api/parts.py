@@ -6,20 +6,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from icepack.api.agenda import Agenda
-from icepack.api.checkup import Checkup
-from icepack.api.doorman import Doorman
-from icepack.api.limits import Limits
-from icepack.api.news import News
-from icepack.api.previews import Previews
+from icepack.api.auth.authenticator import Doorman
+from icepack.api.doctor_runner import Checkup
+from icepack.api.overrides.policies import Agenda
+from icepack.api.overrides.previews import Previews
+from icepack.api.presenters.settings import SettingsView
+from icepack.api.rate_limit import Limits
 from icepack.api.readiness import ReadinessCheck
-from icepack.api.settings_view import SettingsView
-from icepack.domain.access_ports import Board, KeyStore
-from icepack.domain.queue_ports import AuditLog, JobStore, TableLocks
-from icepack.service.budgets import Budgets
-from icepack.service.directory import Directory
-from icepack.service.intake import Intake
-from icepack.service.overview import Figures
+from icepack.api.sse import News
+from icepack.domain.ports.access import Board, KeyStore
+from icepack.domain.ports.queue import AuditLog, JobStore, TableLocks
+from icepack.service.fleet.budgets import Budgets
+from icepack.service.submission import Intake
+from icepack.service.views.overview import Figures
+from icepack.service.views.table_index import Directory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from icepack.api.shapes import Component, Readiness
-from icepack.domain.access_ports import Board
+from icepack.api.schemas.jobs import Component, Readiness
 from icepack.domain.job import JobState
-from icepack.domain.queue_ports import CacheState, JobStore
+from icepack.domain.ports.access import Board
+from icepack.domain.ports.queue import CacheState, JobStore
 from icepack.domain.units import format_duration
 from icepack.errors import EnvironmentFault
-from icepack.service.directory import Directory
-from icepack.service.remembering import Remembered
+from icepack.service.ttl_cache import Remembered
+from icepack.service.views.table_index import Directory
 
 log = logging.getLogger(__name__)
 

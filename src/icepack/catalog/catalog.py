@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
-from icepack.catalog.faults import catalog_faults, table_faults
+from icepack.catalog.errors import catalog_faults, table_faults
 from icepack.domain.table import TableId
 from icepack.errors import CatalogFault, ConfigError, TableNotFound, TableUnreadable
 

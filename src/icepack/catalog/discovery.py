@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from icepack.catalog.catalog import Catalogs
-from icepack.catalog.faults import catalog_faults, table_faults
-from icepack.catalog.whereabouts import Whereabouts
+from icepack.catalog.errors import catalog_faults, table_faults
+from icepack.catalog.unreadable_tables import Whereabouts
 from icepack.domain.locations import TableLocations, own_places
-from icepack.domain.ports import DiscoveredTables
+from icepack.domain.ports.engine import DiscoveredTables
 from icepack.domain.table import TableId
 from icepack.errors import IcepackError, TableNotFound, TableUnreadable
 

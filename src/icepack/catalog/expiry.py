@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from icepack.catalog.manifests import DATA, ManifestReader, live
-from icepack.domain.ports import ExpiryPreview
+from icepack.domain.ports.engine import ExpiryPreview
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import ManifestFile

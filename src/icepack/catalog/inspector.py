@@ -8,16 +8,16 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from icepack.catalog.catalog import Catalogs
+from icepack.catalog.errors import table_faults
 from icepack.catalog.expiry import preview
-from icepack.catalog.faults import table_faults
-from icepack.catalog.filters import misfits, to_pyiceberg
-from icepack.catalog.inventory import Inventory, is_compaction
+from icepack.catalog.expressions import misfits, to_pyiceberg
+from icepack.catalog.live_files import Inventory, is_compaction
 from icepack.catalog.manifests import ENTRY_SCHEMA, ManifestReader, decode_partition, live
 from icepack.domain.actions import ExpireSnapshots
-from icepack.domain.expression import Expression
-from icepack.domain.files import FileListing, PartitionKey
 from icepack.domain.plan.expiry import expired_snapshots
-from icepack.domain.ports import ExpiryPreview, SizeLens
+from icepack.domain.plan.expression import Expression
+from icepack.domain.plan.files import FileListing, PartitionKey
+from icepack.domain.ports.engine import ExpiryPreview, SizeLens
 from icepack.domain.status import (
     DEFAULT_MANIFEST_TARGET_BYTES,
     DEFAULT_TARGET_FILE_BYTES,

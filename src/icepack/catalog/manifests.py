@@ -173,7 +173,7 @@ def _from_bytes(body: bytes) -> pa.Table:
 
 def read_manifest(io: FileIO, manifest: ManifestFile) -> pa.Table:
     """One manifest, without the column statistics that maintenance has no use for."""
-    from icepack.catalog.projection import ProjectedAvroFile
+    from icepack.catalog.avro_projection import ProjectedAvroFile
 
     columns: list[list[Any]] = [[] for _ in ENTRY_SCHEMA]
     with ProjectedAvroFile(io.new_input(manifest.manifest_path), _read_schema(manifest)) as reader:

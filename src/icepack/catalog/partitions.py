@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 
 from icepack.catalog.manifests import decode_partition
-from icepack.domain.files import PartitionKey, PartitionValue
+from icepack.domain.plan.files import PartitionKey, PartitionValue
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionField, PartitionSpec

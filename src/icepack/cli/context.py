@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from icepack.config import LoadedConfig, load_config
-from icepack.domain.ports import DiscoveredTables
+from icepack.domain.ports.engine import DiscoveredTables
 from icepack.domain.table import TableId
 from icepack.errors import ConfigError, IcepackError
 from icepack.logs import LogFormat, configure

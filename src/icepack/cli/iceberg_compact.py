@@ -34,7 +34,7 @@ _PARAMETERS = ("target_file_bytes", "partition_filter", "max_cost_dollars", "pro
 def iceberg_compact(pattern: str, strategy: Strategy, **given: Any) -> int:
     """Compact one table and exit: 0 done or nothing to do, 1 failed, 2 wrong usage, 130 interrupted."""
     from icepack.cli.interrupt import stoppable
-    from icepack.cli.runs import show_record, state_code
+    from icepack.cli.output.runs import show_record, state_code
     from icepack.config import load_config
     from icepack.wiring import build_app
 

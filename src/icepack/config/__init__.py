@@ -14,9 +14,9 @@ from icepack.config.derive import (
 from icepack.config.display import known_secrets, masked
 from icepack.config.folders import EmbeddedLake, user_folder
 from icepack.config.load import LoadedConfig, load_config
-from icepack.config.secrecy import hide
+from icepack.config.secrets import hide
 from icepack.config.settings import CompactionConfig
-from icepack.config.starter import write_starter
+from icepack.config.starter_file import write_starter
 
 __all__ = [
     "CompactionConfig",

@@ -14,7 +14,7 @@ from icepack.config.settings import DEFAULT_CATALOG, CompactionConfig
 from icepack.domain.actions import ActionKind, Strategy
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.policy import DEFAULT_ACTIONS, Policy, PolicyRule
-from icepack.domain.schedule import ScheduleEntry, Timetable
+from icepack.domain.scheduling.schedule import ScheduleEntry, Timetable
 from icepack.domain.table import TablePattern
 
 NEVER_WORTH_IT = 1e9

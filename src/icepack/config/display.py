@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from icepack.config.derive import base_policy, catalog_properties
 from icepack.config.policy_block import PolicyBlock
-from icepack.config.secrecy import MASK, hide, is_secret
+from icepack.config.secrets import MASK, hide, is_secret
 from icepack.config.settings import CompactionConfig
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource
 
-from icepack.config.document import KeyPath
+from icepack.config.yaml_document import KeyPath
 from icepack.errors import ConfigError
 
 PREFIX = "ICEPACK_"

@@ -10,11 +10,11 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_settings import InitSettingsSource
 
-from icepack.config.document import Document, read_document
 from icepack.config.environment import CONFIG_VARIABLE, Environment, read_environment
+from icepack.config.error_messages import Origins, explained
 from icepack.config.folders import LAKE, EmbeddedLake, default_state_url, user_folder
-from icepack.config.mistakes import Origins, explained
 from icepack.config.settings import CompactionConfig
+from icepack.config.yaml_document import Document, read_document
 from icepack.errors import ConfigError, UsageError
 
 FILE_NAME = "icepack.yaml"

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from icepack.config.document import Document, read_document
 from icepack.config.environment import property_name
-from icepack.config.secrecy import is_secret, without_passwords
+from icepack.config.secrets import is_secret, without_passwords
+from icepack.config.yaml_document import Document, read_document
 
 FILE_NAME = ".pyiceberg.yaml"
 HOME_VARIABLE = "PYICEBERG_HOME"

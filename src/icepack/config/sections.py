@@ -23,7 +23,7 @@ from icepack.domain.access import Role
 from icepack.domain.job import DEFAULT_MAX_ATTEMPTS
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.policy import Policy
-from icepack.domain.schedule import DEFAULT_CATCH_UP, DEFAULT_LINE
+from icepack.domain.scheduling.schedule import DEFAULT_CATCH_UP, DEFAULT_LINE
 
 _POLICY = Policy()
 _COST = CostModel()

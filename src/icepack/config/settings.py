@@ -9,7 +9,6 @@ from pydantic import PrivateAttr, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from icepack.config.document import KeyPath
 from icepack.config.policy_block import PolicyBlock, PolicyEntry, TableEntry
 from icepack.config.sections import (
     AuthSettings,
@@ -26,6 +25,7 @@ from icepack.config.sections import (
     WorkerSettings,
 )
 from icepack.config.types import Properties
+from icepack.config.yaml_document import KeyPath
 from icepack.domain.actions import Strategy
 
 DEFAULT_CATALOG = "default"

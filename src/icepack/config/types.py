@@ -12,10 +12,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Pla
 from pydantic_core import PydanticCustomError
 
 from icepack.domain.access import Scope
-from icepack.domain.expression import parse_filter
+from icepack.domain.plan.expression import parse_filter
+from icepack.domain.scheduling.windows import Window
 from icepack.domain.table import TablePattern
 from icepack.domain.units import parse_duration, parse_size
-from icepack.domain.windows import Window
 from icepack.errors import IcepackError
 
 ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)

@@ -13,10 +13,10 @@ from pyiceberg.catalog import load_catalog
 from icepack.catalog.catalog import Catalogs
 from icepack.catalog.discovery import CatalogDiscovery
 from icepack.config.folders import LAKE, EmbeddedLake
-from icepack.demo.ailments import Scene
-from icepack.demo.rows import Dice
+from icepack.demo.sample_rows import Dice
+from icepack.demo.scenarios import Scene
 from icepack.demo.tables import TABLES
-from icepack.domain.ports import QueryEngine
+from icepack.domain.ports.engine import QueryEngine
 from icepack.domain.table import TableId
 from icepack.errors import UsageError
 

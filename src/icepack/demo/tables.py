@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from icepack.config.folders import LAKE
-from icepack.demo import ailments
-from icepack.demo.ailments import Scene
-from icepack.demo.rows import Dice
+from icepack.demo import scenarios
+from icepack.demo.sample_rows import Dice
+from icepack.demo.scenarios import Scene
 from icepack.domain.table import TableId
 
 
@@ -32,7 +32,7 @@ TABLES = (
     DemoTable(
         "shop.orders",
         "position deletes from merge-on-read updates",
-        ailments.merge_on_read_updates,
+        scenarios.merge_on_read_updates,
         (
             "UPDATE lake.shop.orders SET status = 'delivered' WHERE status = 'shipped' AND order_id % 2 = 0",
             "DELETE FROM lake.shop.orders WHERE status = 'placed' AND order_id % 3 = 0",
@@ -41,16 +41,16 @@ TABLES = (
     DemoTable(
         "app.sessions",
         "deletion vectors from merge-on-read deletes",
-        ailments.merge_on_read_deletes,
+        scenarios.merge_on_read_deletes,
         (
             "ALTER TABLE lake.app.sessions SET TBLPROPERTIES ('format-version' = '3')",
             "DELETE FROM lake.app.sessions WHERE visitor % 9 = 0",
         ),
     ),
-    DemoTable("web.page_views", "hundreds of small files from streaming appends", ailments.streaming_appends),
-    DemoTable("crm.customers", "a long snapshot history, with a branch and a tag", ailments.long_history),
-    DemoTable("finance.payments", "a fragmented manifest list", ailments.single_file_loads),
-    DemoTable("shop.shipments", "orphan files that failed writes left behind", ailments.failed_writes),
-    DemoTable("iot.sensor_readings", "small files, but only in its recent days", ailments.recent_days),
-    DemoTable("shop.products", "none, it is healthy", ailments.well_kept),
+    DemoTable("web.page_views", "hundreds of small files from streaming appends", scenarios.streaming_appends),
+    DemoTable("crm.customers", "a long snapshot history, with a branch and a tag", scenarios.long_history),
+    DemoTable("finance.payments", "a fragmented manifest list", scenarios.single_file_loads),
+    DemoTable("shop.shipments", "orphan files that failed writes left behind", scenarios.failed_writes),
+    DemoTable("iot.sensor_readings", "small files, but only in its recent days", scenarios.recent_days),
+    DemoTable("shop.products", "none, it is healthy", scenarios.well_kept),
 )

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from icepack.domain.files import PartitionKey, PartitionValue
+from icepack.domain.plan.files import PartitionKey, PartitionValue
 from icepack.domain.verification import ProofLevel
 
 

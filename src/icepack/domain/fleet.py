@@ -17,7 +17,7 @@ from icepack.domain.actions import ActionKind
 from icepack.domain.health import HealthReport, IssueCode
 from icepack.domain.plan.cost import CostEstimate, CostModel, saved_dollars
 from icepack.domain.policy import PROPERTY_PREFIX, Policy, PolicyRule, resolve_policy
-from icepack.domain.recommendation import RecommendedAction
+from icepack.domain.recommendation.recommend import RecommendedAction
 from icepack.domain.run import RunRecord
 from icepack.domain.table import TableId, TablePattern, is_internal
 

@@ -15,8 +15,8 @@ from typing import Any
 from uuid import UUID
 
 from icepack.domain.actions import Action, ActionKind, action_to_json
+from icepack.domain.observability.trace import Phase
 from icepack.domain.table import TableId
-from icepack.domain.trace import Phase
 from icepack.errors import IcepackError, InvalidOption, UsageError
 
 JOB_VERSION = 1

@@ -13,11 +13,11 @@ from enum import StrEnum
 from typing import Any
 
 from icepack.domain.actions import ActionKind, Layout, RewriteEngine, Strategy
+from icepack.domain.scheduling.windows import Window, parse_windows
 from icepack.domain.status import DEFAULT_TARGET_FILE_BYTES
 from icepack.domain.table import TableId, TablePattern
 from icepack.domain.units import MIB, from_milliseconds, parse_duration, parse_size
 from icepack.domain.verification import ProofLevel
-from icepack.domain.windows import Window, parse_windows
 from icepack.errors import ConfigError
 
 PROPERTY_PREFIX = "icepack."

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from icepack.domain.actions import Action, ActionKind
 from icepack.domain.plan.cost import CostEstimate
-from icepack.domain.recommendation import ExpectedEffect
+from icepack.domain.recommendation.recommend import ExpectedEffect
 from icepack.domain.status import SizeBucket, TableStatus
 from icepack.domain.table import TableId
 from icepack.domain.verification import ValueProof

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from icepack.domain.files import PartitionKey, PartitionValue
+from icepack.domain.plan.files import PartitionKey, PartitionValue
 from icepack.domain.table import TableId
 from icepack.domain.units import GIB, MIB
 

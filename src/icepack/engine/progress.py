@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from icepack.domain.ports import Progress
+from icepack.domain.ports.engine import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

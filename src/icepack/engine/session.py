@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import uuid4
 
-from icepack.domain.ports import RunContext
-from icepack.engine.java_errors import first_line
+from icepack.domain.ports.engine import RunContext
+from icepack.engine.java.errors import first_line
 from icepack.engine.progress import Watch
 from icepack.engine.spark_conf import launch_conf
 from icepack.errors import Cancelled, EnvironmentFault, redact

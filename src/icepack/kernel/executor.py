@@ -69,9 +69,9 @@ def runner(
 def work(item: Assignment, storage: Mapping[str, str], attempt: int) -> Answer:
     """Rewrites a task. Raises only what concerns the storage and not the files, so that Spark tries again."""
     settle_allocator(item.task.memory_bytes)
-    from icepack.kernel.damage import DamagedPage
+    from icepack.kernel.arrow_schema import Uncovered
+    from icepack.kernel.parquet.errors import DamagedPage
     from icepack.kernel.rewrite import rewrite
-    from icepack.kernel.schema import Uncovered
     from icepack.kernel.storage import Storage, is_storage_fault
 
     outputs = tuple(output.replace(ATTEMPT, str(attempt)) for output in item.task.outputs)
@@ -105,8 +105,8 @@ def _obstacle() -> str:
     import pyarrow as pa
 
     try:
-        from icepack.kernel.encoding import write_options
-        from icepack.kernel.splice import encode
+        from icepack.kernel.parquet.chunk_writer import encode
+        from icepack.kernel.parquet.encoding import write_options
         from icepack.kernel.task import Writing
 
         words = pa.ListArray.from_arrays([0, 1], pa.array(["word"]).dictionary_encode())

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from icepack.kernel.column_chunks import ChunkFacts
-from icepack.kernel.parquet_schema import FileSchema
+from icepack.kernel.parquet.column_chunks import ChunkFacts
+from icepack.kernel.parquet.file_schema import FileSchema
 from icepack.kernel.task import FileClassSeen, Input
 
 _Key = tuple[str, str, frozenset[str], frozenset[str], bool]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from icepack.kernel.parquet_schema import OPTIONAL, REPEATED, REQUIRED, FileSchema, Node
-from icepack.kernel.schema import Uncovered, children, field_id, leaves
+from icepack.kernel.arrow_schema import Uncovered, children, field_id, leaves
+from icepack.kernel.parquet.file_schema import OPTIONAL, REPEATED, REQUIRED, FileSchema, Node
 
 Json = Mapping[str, Any]
 

@@ -19,22 +19,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icepack.kernel.bounds import Bounds
-from icepack.kernel.copying import Copier, Original
-from icepack.kernel.crew import Crew
-from icepack.kernel.dictionaries import plain
-from icepack.kernel.encoding import Encodings
-from icepack.kernel.groups import Shares, in_shares, row_groups
-from icepack.kernel.joining import Joiner
+from icepack.kernel.arrow_schema import LINEAGE, arrow_schema, leaf_paths, leaf_types, number_of
+from icepack.kernel.input_file import Layouts
+from icepack.kernel.live_rows import Rows, Selection
 from icepack.kernel.memory import choose_allocator
-from icepack.kernel.rows import Rows, Selection
-from icepack.kernel.schema import LINEAGE, arrow_schema, leaf_paths, leaf_types, number_of
-from icepack.kernel.sorting import Bucket, Sorting
-from icepack.kernel.source import Layouts
-from icepack.kernel.splice import Chunks, Encoded, Splicer, encode
+from icepack.kernel.parquet.bounds import Bounds
+from icepack.kernel.parquet.chunk_writer import Chunks, Encoded, Splicer, encode
+from icepack.kernel.parquet.copy_chunks import Form, needs_values, tells_the_truth
+from icepack.kernel.parquet.copy_row_groups import Copier, Original
+from icepack.kernel.parquet.dictionaries import plain
+from icepack.kernel.parquet.encoding import Encodings
+from icepack.kernel.parquet.merge_pages import Joiner
+from icepack.kernel.parquet.row_groups import Shares, in_shares, row_groups
+from icepack.kernel.sorting.external_sort import Bucket, Sorting
 from icepack.kernel.storage import Storage
-from icepack.kernel.stored import Form, needs_values, tells_the_truth
 from icepack.kernel.task import OutputFile, Task, Written
+from icepack.kernel.thread_pool import Crew
 
 Made = tuple[pa.ChunkedArray, Chunks]
 """A column's values and its chunks."""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 from pyarrow import fs
 
-from icepack.kernel.schema import Uncovered
+from icepack.kernel.arrow_schema import Uncovered
 
 S3_SCHEMES = ("s3", "s3a", "s3n")
 S3_ERROR = "AWS Error"

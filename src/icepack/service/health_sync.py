@@ -17,8 +17,9 @@ from threading import Event
 from typing import Protocol
 
 from icepack.domain.fleet import watched
-from icepack.domain.ports import HistoryStore
-from icepack.domain.queue_ports import (
+from icepack.domain.observability.fleet_trend import fleet_lines
+from icepack.domain.ports.engine import HistoryStore
+from icepack.domain.ports.queue import (
     CachedTable,
     CacheState,
     Generation,
@@ -30,10 +31,9 @@ from icepack.domain.queue_ports import (
 )
 from icepack.domain.run import Totals, totals
 from icepack.domain.table import TableId, TablePattern
-from icepack.domain.trend import fleet_lines
 from icepack.domain.units import format_duration
 from icepack.errors import Cancelled, CatalogFault, EnvironmentFault, IcepackError, TableNotFound
-from icepack.service.looping import spread
+from icepack.service.loop import spread
 from icepack.service.service import Advice
 
 log = logging.getLogger(__name__)

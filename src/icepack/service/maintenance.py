@@ -19,13 +19,14 @@ from icepack.domain.actions import (
     commits_snapshot,
     deletes_files,
 )
-from icepack.domain.expression import Expression, parse_filter
 from icepack.domain.health import assess
 from icepack.domain.locations import AssumedLocations, TableLocations
+from icepack.domain.observability.trace import Phase, PhaseSink, no_phase
 from icepack.domain.plan.compaction import CompactionPlan, plan_action
 from icepack.domain.plan.cost import CostEstimate
+from icepack.domain.plan.expression import Expression, parse_filter
 from icepack.domain.plan.select import SelectionRules
-from icepack.domain.ports import (
+from icepack.domain.ports.engine import (
     ActionEngine,
     CommitLedger,
     EngineResult,
@@ -37,11 +38,10 @@ from icepack.domain.ports import (
     no_progress,
     unquestioned,
 )
-from icepack.domain.recommendation import ExpectedEffect
+from icepack.domain.recommendation.recommend import ExpectedEffect
 from icepack.domain.run import CommitFacts, RealisedEffect, RunRecord, RunState, Stamp, sum_sizes, totals
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
-from icepack.domain.trace import Phase, PhaseSink, no_phase
 from icepack.domain.verification import ProofLevel, ValueProof, VerificationStore
 from icepack.errors import (
     Cancelled,
@@ -53,8 +53,8 @@ from icepack.errors import (
     RowsChanged,
     UsageError,
 )
-from icepack.service.proof import VALUES, carry_over, mismatch_message, prove, prove_expiry
-from icepack.service.resuming import done_earlier, of_attempt
+from icepack.service.runs.proof import VALUES, carry_over, mismatch_message, prove, prove_expiry
+from icepack.service.runs.resume import done_earlier, of_attempt
 
 log = logging.getLogger(__name__)
 

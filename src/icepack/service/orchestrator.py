@@ -16,15 +16,15 @@ from typing import Any, Protocol
 from icepack.domain.actions import ActionKind
 from icepack.domain.fleet import Candidate, Decision, Fate, Pool, choose, held
 from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobRequest, Submission, Submitted
-from icepack.domain.queue_ports import AuditEvent, AuditLog, JobStore, TableCache
-from icepack.domain.recommendation import RecommendedAction
+from icepack.domain.ports.queue import AuditEvent, AuditLog, JobStore, TableCache
+from icepack.domain.recommendation.recommend import RecommendedAction
 from icepack.domain.table import TableId
 from icepack.errors import Cancelled, ConfigError, EnvironmentFault, IcepackError
-from icepack.service.active import ACTIVE, active_jobs
-from icepack.service.candidates import Known, OrchestratorTerms, Weighing, from_advice, from_cache
-from icepack.service.looping import spread
+from icepack.service.fleet.active_jobs import ACTIVE, active_jobs
+from icepack.service.fleet.candidates import Known, OrchestratorTerms, Weighing, from_advice, from_cache
+from icepack.service.fleet.spending import Purse, midnight
+from icepack.service.loop import spread
 from icepack.service.service import Advice
-from icepack.service.spending import Purse, midnight
 
 log = logging.getLogger(__name__)
 

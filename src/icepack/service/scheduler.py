@@ -18,8 +18,8 @@ from typing import Any, Protocol
 
 from icepack.domain.actions import Action, ActionKind
 from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobRequest, JobState, Submission, Submitted
-from icepack.domain.queue_ports import JobStore
-from icepack.domain.schedule import (
+from icepack.domain.ports.queue import JobStore
+from icepack.domain.scheduling.schedule import (
     Occurrence,
     Timetable,
     judge_missed,
@@ -27,13 +27,13 @@ from icepack.domain.schedule import (
     submission_key,
     tick_key,
 )
+from icepack.domain.scheduling.windows import Window, is_open, next_opening
 from icepack.domain.table import TableId
 from icepack.domain.units import format_duration
-from icepack.domain.windows import Window, is_open, next_opening
 from icepack.errors import Cancelled, EnvironmentFault, IcepackError
-from icepack.service.forecast import Forecast, Outlook, forecast
-from icepack.service.looping import spread
-from icepack.service.schedule_log import ACTOR, Mark, Pending, ScheduleLog, Skipped
+from icepack.service.fleet.schedule_log import ACTOR, Mark, Pending, ScheduleLog, Skipped
+from icepack.service.fleet.upcoming import Forecast, Outlook, forecast
+from icepack.service.loop import spread
 from icepack.service.service import Advice
 
 log = logging.getLogger(__name__)

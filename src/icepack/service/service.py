@@ -9,16 +9,16 @@ from datetime import datetime
 from threading import Event
 from typing import Any
 
+from icepack.domain.action_parameters import complete
 from icepack.domain.actions import Action, ActionKind, Compact, ExpireSnapshots, Strategy
-from icepack.domain.expression import parse_filter
-from icepack.domain.files import PartitionKey
 from icepack.domain.health import HealthReport, assess
-from icepack.domain.parameters import complete
 from icepack.domain.plan.compaction import CompactionPlan, plan_action
 from icepack.domain.plan.cost import CostModel
+from icepack.domain.plan.expression import parse_filter
+from icepack.domain.plan.files import PartitionKey
 from icepack.domain.plan.select import SelectionRules
 from icepack.domain.policy import Policy, PolicyRule, resolve_policy
-from icepack.domain.ports import (
+from icepack.domain.ports.engine import (
     DiscoveredTables,
     Discovery,
     ExpiryPreview,
@@ -28,7 +28,7 @@ from icepack.domain.ports import (
     SizeLens,
     no_progress,
 )
-from icepack.domain.recommendation import (
+from icepack.domain.recommendation.recommend import (
     PastRun,
     Recommendation,
     RecommendedAction,
@@ -41,7 +41,7 @@ from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId, TablePattern, is_internal, select_tables
 from icepack.errors import CatalogFault, IcepackError, Refused, TableNotFound
 from icepack.service.maintenance import MaintenanceRunner, RunRequest, failed_record, utc_now
-from icepack.service.pricing import check_cost
+from icepack.service.runs.cost_limit import check_cost
 
 log = logging.getLogger(__name__)
 

@@ -11,19 +11,19 @@ from sqlalchemy import URL, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from icepack.errors import ConfigError, EnvironmentFault
-from icepack.store import postgres, sqlite
-from icepack.store.audit import SqlAuditLog
-from icepack.store.board import SqlBoard
+from icepack.store.admin.audit import SqlAuditLog
+from icepack.store.admin.keys import SqlKeyStore, SqlSessionStore
+from icepack.store.admin.overrides import SqlOverrideStore
+from icepack.store.admin.retention import SqlRetention
 from icepack.store.history import SqlHistoryStore
 from icepack.store.jobs import SqlJobStore
-from icepack.store.keys import SqlKeyStore, SqlSessionStore
 from icepack.store.locks import SqlTableLocks
 from icepack.store.migrate import upgrade
-from icepack.store.overrides import SqlOverrideStore
-from icepack.store.retention import SqlRetention
+from icepack.store.queries.fleet import SqlBoard
+from icepack.store.queue.workers import SqlAttendance
+from icepack.store.sql import postgres, sqlite
 from icepack.store.table_cache import SqlTableCache
 from icepack.store.verification import SqlVerificationStore
-from icepack.store.workers import SqlAttendance
 from icepack.tracing import Tracer
 
 __all__ = [

@@ -10,17 +10,17 @@ from sqlalchemy.dialects import postgresql, sqlite
 from icepack.domain.access import namespace_text
 from icepack.domain.actions import ActionKind
 from icepack.domain.plan.cost import CostEstimate
-from icepack.domain.ports import HistoryStore
-from icepack.domain.recommendation import ExpectedEffect, PastRun
+from icepack.domain.ports.engine import HistoryStore
+from icepack.domain.recommendation.recommend import ExpectedEffect, PastRun
 from icepack.domain.run import RunRecord, RunState
+from icepack.domain.serialization import from_json, to_json
 from icepack.domain.table import TableId
-from icepack.domain.wire import from_json, to_json
-from icepack.store.cut_off import CutOff
-from icepack.store.faults import plain_faults
-from icepack.store.observations import SqlStatusHistory
+from icepack.store.admin.interrupted_runs import CutOff
 from icepack.store.schema import runs
-from icepack.store.text import storable
-from icepack.store.transaction import writing
+from icepack.store.sql.errors import plain_faults
+from icepack.store.sql.text import storable
+from icepack.store.sql.transaction import writing
+from icepack.store.status_history import SqlStatusHistory
 
 
 class SqlHistoryStore(SqlStatusHistory, HistoryStore):

@@ -30,23 +30,23 @@ from icepack.domain.job import (
     JobStateConflict,
     Submission,
 )
-from icepack.domain.queue_ports import JobStore
-from icepack.domain.trace import Span, TraceContext
-from icepack.domain.wire import to_json
-from icepack.store.cancelling import Cancelling
-from icepack.store.clock import DatabaseClock
-from icepack.store.ending import Finishing, Return, Returning
-from icepack.store.faults import plain_faults
-from icepack.store.job_rows import conditions, read_job, select_events, select_jobs, to_event, to_job
-from icepack.store.journal import Journal
-from icepack.store.lanes import Hold, free_lane, held_lane, lock_lane
-from icepack.store.query import Query
-from icepack.store.reclaim import Reclaiming
+from icepack.domain.observability.trace import Span, TraceContext
+from icepack.domain.ports.queue import JobStore
+from icepack.domain.serialization import to_json
+from icepack.store.queue.cancel import Cancelling
+from icepack.store.queue.claim_search import Searching
+from icepack.store.queue.events import Journal
+from icepack.store.queue.finish import Finishing, Return, Returning
+from icepack.store.queue.reclaim import Reclaiming
+from icepack.store.queue.rows import conditions, read_job, select_events, select_jobs, to_event, to_job
+from icepack.store.queue.submit import Submitting
+from icepack.store.queue.table_slots import Hold, free_lane, held_lane, lock_lane
 from icepack.store.schema import constant, events, jobs, lanes
-from icepack.store.searching import Searching
-from icepack.store.submitting import Submitting
-from icepack.store.text import storable
-from icepack.store.transaction import at_once, reading, writing
+from icepack.store.sql.clock import DatabaseClock
+from icepack.store.sql.errors import plain_faults
+from icepack.store.sql.query import Query
+from icepack.store.sql.text import storable
+from icepack.store.sql.transaction import at_once, reading, writing
 from icepack.tracing import Tracer
 
 

@@ -9,16 +9,16 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Engine, Float, Row, Select, bindparam, select, update
 
 from icepack.domain.job import JobEventKind
-from icepack.domain.queue_ports import LockLost, TableLock, TableLocked, TableLocks
+from icepack.domain.ports.queue import LockLost, TableLock, TableLocked, TableLocks
 from icepack.domain.table import TableId
-from icepack.store.clock import DatabaseClock
-from icepack.store.faults import plain_faults
-from icepack.store.journal import Journal
-from icepack.store.lanes import Hold, free_lane, held_lane, lock_lane, open_lane
-from icepack.store.reclaim import Reclaiming
+from icepack.store.queue.events import Journal
+from icepack.store.queue.reclaim import Reclaiming
+from icepack.store.queue.table_slots import Hold, free_lane, held_lane, lock_lane, open_lane
 from icepack.store.schema import HELD, jobs, lanes
-from icepack.store.text import storable
-from icepack.store.transaction import at_once, reading, writing
+from icepack.store.sql.clock import DatabaseClock
+from icepack.store.sql.errors import plain_faults
+from icepack.store.sql.text import storable
+from icepack.store.sql.transaction import at_once, reading, writing
 
 
 class SqlTableLocks(TableLocks):

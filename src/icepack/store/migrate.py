@@ -8,9 +8,9 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, func, inspect, select
 
 from icepack.errors import EnvironmentFault
-from icepack.store.faults import plain_faults, shown
 from icepack.store.schema import REVISION, schema_version
-from icepack.store.transaction import writing
+from icepack.store.sql.errors import plain_faults, shown
+from icepack.store.sql.transaction import writing
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _ADVISORY_LOCK = 0x1CE9AC4

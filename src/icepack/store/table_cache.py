@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Float, Select, Text, bindparam, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from icepack.domain.queue_ports import (
+from icepack.domain.ports.queue import (
     CachedTable,
     CacheState,
     Generation,
@@ -24,13 +24,13 @@ from icepack.domain.queue_ports import (
     TableSummary,
 )
 from icepack.domain.table import TableId
-from icepack.store.cached_rows import DOCUMENTS, to_row, to_summary, to_table, to_tombstone
-from icepack.store.clock import DatabaseClock
-from icepack.store.faults import plain_faults
-from icepack.store.query import Query
 from icepack.store.schema import BUILDING, CURRENT, cache_generations, cache_rows
-from icepack.store.text import storable
-from icepack.store.transaction import reading, writing
+from icepack.store.sql.clock import DatabaseClock
+from icepack.store.sql.errors import plain_faults
+from icepack.store.sql.query import Query
+from icepack.store.sql.text import storable
+from icepack.store.sql.transaction import reading, writing
+from icepack.store.table_cache_rows import DOCUMENTS, to_row, to_summary, to_table, to_tombstone
 
 BATCH_ROWS = 100
 _BRIEF = [column for column in cache_rows.c if column.name not in {document.name for document in DOCUMENTS}]

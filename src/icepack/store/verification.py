@@ -9,13 +9,13 @@ from typing import Any
 from sqlalchemy import Engine, Row, case, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from icepack.domain.serialization import from_json, to_json
 from icepack.domain.table import TableId
 from icepack.domain.verification import FileClass, Mismatch, NativeDisabled, VerificationStore
-from icepack.domain.wire import from_json, to_json
-from icepack.store.faults import plain_faults
 from icepack.store.schema import native_disabled, trusted_classes
-from icepack.store.text import storable
-from icepack.store.transaction import at_once, reading, writing
+from icepack.store.sql.errors import plain_faults
+from icepack.store.sql.text import storable
+from icepack.store.sql.transaction import at_once, reading, writing
 
 
 class SqlVerificationStore(VerificationStore):

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
 from opentelemetry.trace.status import Status, StatusCode
 
-from icepack.domain.trace import Span
+from icepack.domain.observability.trace import Span
 from icepack.telemetry.resource import SCOPE, resource
 
 _KINDS = {"submit": SpanKind.PRODUCER, "run": SpanKind.CONSUMER}

@@ -14,12 +14,12 @@ from starlette.testclient import TestClient
 
 from contract.observed import cached
 from icepack.api.app import BASE, build_api
-from icepack.api.credentials import new_key
+from icepack.api.auth.api_keys import new_key
 from icepack.config import load_config
 from icepack.domain.access import ApiKey, Role, Scope
 from icepack.domain.actions import Compact, RewriteManifests
 from icepack.domain.job import JobOutcome, JobRequest, JobState
-from icepack.domain.queue_ports import StatusPoint
+from icepack.domain.ports.queue import StatusPoint
 from icepack.domain.run import RunRecord, RunState, totals
 from icepack.domain.table import TableId
 from icepack.store.backend import Stores

@@ -15,8 +15,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from icepack.api.app import BASE
-from icepack.api.doorman import TRUSTED_SECONDS
-from icepack.api.limits import Limits
+from icepack.api.auth.authenticator import TRUSTED_SECONDS
+from icepack.api.rate_limit import Limits
 from icepack.api.refusals import TooManyRequests
 from icepack.api.server import is_loopback, refuse_openness
 from icepack.config import load_config

@@ -9,13 +9,13 @@ from uuid import uuid4
 import pytest
 
 from contract.records import MISMATCH, VALUE_PROOF
-from icepack.api.fleet_shapes import HistoryView, OverviewView, TableView
+from icepack.api.schemas.fleet import HistoryView, OverviewView, TableView
 from icepack.domain.access import Role
 from icepack.domain.actions import Compact
 from icepack.domain.job import JobOutcome, JobState
 from icepack.domain.run import RunRecord, RunState
+from icepack.domain.serialization import to_json
 from icepack.domain.verification import NativeDisabled
-from icepack.domain.wire import to_json
 
 from .service import ITEMS, LEASE, LOG, ODD, ORDERS, SALES, TABLES, Service
 

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from icepack.api.app import build_api
-from icepack.api.credentials import new_key
+from icepack.api.auth.api_keys import new_key
 from icepack.config import load_config
 from icepack.domain.access import ApiKey, Role, Scope
 from icepack.wiring import build_app
@@ -50,8 +50,8 @@ def guarded_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str,
         running(tmp_path_factory.mktemp("service"), stream_seconds=0.05, auth={"enabled": True}) as (url, app),
     ):
         # Who makes up keys would soon have to wait, and nothing else be tried.
-        patch.setattr("icepack.api.limits.Limits.take", lambda *_: None)
-        patch.setattr("icepack.api.limits.Limits.check", lambda *_: None)
+        patch.setattr("icepack.api.rate_limit.Limits.take", lambda *_: None)
+        patch.setattr("icepack.api.rate_limit.Limits.check", lambda *_: None)
         made = new_key()
         key = ApiKey(id=made.id, name="all", role=Role.ADMIN, scopes=(Scope(),), created_at=datetime.now(UTC))
         app.stores.keys.add(key, made.digest)
@@ -103,16 +103,16 @@ def test_every_example_is_what_it_is_an_example_of(route: Any) -> None:
 
 
 def test_every_request_example_is_accepted_by_its_shape() -> None:
-    from icepack.api import examples, fleet_shapes, key_shapes, shapes
+    from icepack.api.schemas import examples, fleet, jobs, keys
 
     found = {
-        "compact": shapes.CompactRequest,
-        "action": shapes.ActionRequest,
-        "maintain": shapes.MaintainRequest,
-        "session": shapes.SessionRequest,
-        "key": key_shapes.KeyRequest,
-        "policies": fleet_shapes.PutPolicies,
-        "schedules": fleet_shapes.PutSchedules,
+        "compact": jobs.CompactRequest,
+        "action": jobs.ActionRequest,
+        "maintain": jobs.MaintainRequest,
+        "session": jobs.SessionRequest,
+        "key": keys.KeyRequest,
+        "policies": fleet.PutPolicies,
+        "schedules": fleet.PutSchedules,
     }
     assert set(found) == set(examples.REQUESTS)
     for name, shape in found.items():

@@ -12,14 +12,14 @@ import pytest
 
 from contract.observed import cached
 from contract.records import NOON, run, totals
-from icepack.api.table_list import Sort
+from icepack.api.pagination import Sort
 from icepack.domain.access import Role, Scope
 from icepack.domain.job import Claim, JobOutcome, JobProgress, JobState, PhaseMark
-from icepack.domain.queue_ports import AuditEvent, CachedTable
+from icepack.domain.observability.fleet_trend import fleet_lines
+from icepack.domain.observability.trace import Phase, Span, TraceContext
+from icepack.domain.ports.queue import AuditEvent, CachedTable
 from icepack.domain.status import Ref, SnapshotEntry, SnapshotStatus
 from icepack.domain.table import TableId
-from icepack.domain.trace import Phase, Span, TraceContext
-from icepack.domain.trend import fleet_lines
 
 from .service import ITEMS, LEASE, LOG, ODD, ORDERS, SALES, TABLES, Service, serving
 

@@ -8,10 +8,10 @@ from urllib.parse import quote
 import pytest
 
 from contract.observed import cached
-from icepack.api.fleet_shapes import TableView
-from icepack.api.shapes import JobView
+from icepack.api.schemas.fleet import TableView
+from icepack.api.schemas.jobs import JobView
 from icepack.domain.job import JobProgress, JobState
-from icepack.domain.wire import to_json
+from icepack.domain.serialization import to_json
 
 from .service import ITEMS, LEASE, LOG, ODD, ORDERS, TABLES, Service
 

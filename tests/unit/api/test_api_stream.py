@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from icepack.api.credentials import new_key
+from icepack.api.auth.api_keys import new_key
 from icepack.client import ApiProblem, Client, News
 from icepack.domain.access import ApiKey, Role, Scope
 from icepack.domain.actions import Compact

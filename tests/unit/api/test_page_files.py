@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from icepack.api.app import FastAPI
-from icepack.api.page import STATIC, serve_page
+from icepack.api.static_files import STATIC, serve_page
 
 FILES = sorted(path.relative_to(STATIC) for path in STATIC.rglob("*") if path.is_file())
 OWN = [path for path in FILES if path.parts[0] != "vendor"]

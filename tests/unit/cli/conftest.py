@@ -42,7 +42,7 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    from icepack.cli.pictures import console
+    from icepack.cli.console import console
 
     def invoke(*arguments: str) -> Answer:
         console.cache_clear()

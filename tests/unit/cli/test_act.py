@@ -9,11 +9,11 @@ from uuid import uuid4
 
 import pytest
 
-from icepack.cli import runs
+from icepack.cli.console import console
 from icepack.cli.iceberg_compact import iceberg_compact
 from icepack.cli.main import run_command
 from icepack.cli.options import given_parameters
-from icepack.cli.pictures import console
+from icepack.cli.output import runs
 from icepack.domain.actions import ActionKind, Layout, RemoveOrphanFiles, RewriteEngine, Strategy
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId

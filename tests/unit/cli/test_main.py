@@ -67,7 +67,7 @@ def test_a_setting_without_a_value_is_refused(call: Call) -> None:
 
 
 def test_an_unexpected_error_is_one_sentence(call: Call, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("icepack.cli.render.show_tables", lambda *_: 1 / 0)
+    monkeypatch.setattr("icepack.cli.output.render.show_tables", lambda *_: 1 / 0)
     answer = call("tables")
     assert answer.code == 1
     assert "ZeroDivisionError" in answer.err

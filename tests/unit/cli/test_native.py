@@ -9,13 +9,13 @@ from uuid import uuid4
 import pytest
 
 from contract.records import MISMATCH, VALUE_PROOF
-from icepack.cli.runs import show_record
+from icepack.cli.output.runs import show_record
 from icepack.domain.actions import Compact
 from icepack.domain.job import JobOutcome, JobRequest, JobState
 from icepack.domain.run import RunRecord, RunState
+from icepack.domain.serialization import to_json
 from icepack.domain.table import TableId
 from icepack.domain.verification import NativeDisabled, NativeFailure, ProofLevel, ValueProof
-from icepack.domain.wire import to_json
 from icepack.store.backend import Stores, open_stores
 
 from .conftest import Call

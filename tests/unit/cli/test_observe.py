@@ -16,8 +16,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from icepack.domain.actions import RewriteManifests
 from icepack.domain.job import Job, JobRequest, JobState
+from icepack.domain.observability.trace import TraceContext
 from icepack.domain.table import TableId
-from icepack.domain.trace import TraceContext
 from icepack.store.backend import Stores, open_stores
 
 from .conftest import Call

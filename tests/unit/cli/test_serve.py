@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from icepack.cli.serve import exit_code, told_to_stop
+from icepack.cli.commands.worker import exit_code, told_to_stop
 from icepack.domain.actions import Compact
 from icepack.domain.job import JobOutcome, JobRequest, JobState
-from icepack.domain.queue_ports import AuditEvent
+from icepack.domain.ports.queue import AuditEvent
 from icepack.domain.table import TableId
-from icepack.service.desk import WorkEnd
+from icepack.service.worker.context import WorkEnd
 from icepack.store.backend import Stores, open_stores
 
 from .conftest import Call

@@ -39,7 +39,7 @@ def test_init_writes_a_file_that_loads_and_never_overwrites_one(call: Call, tmp_
 def test_doctor_without_spark_checks_the_catalog_and_its_storage(
     call: Call, lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("icepack.engine.jars.JarStore.ensure", lambda self, purposes: [Path("kept/iceberg.jar")])
+    monkeypatch.setattr("icepack.engine.java.jars.JarStore.ensure", lambda self, purposes: [Path("kept/iceberg.jar")])
     answer = call("doctor", "--skip-spark")
     assert answer.code == 0
     assert "✓ catalog lake: reached, 3 tables" in answer.out
@@ -47,7 +47,7 @@ def test_doctor_without_spark_checks_the_catalog_and_its_storage(
 
 
 def test_doctor_knows_that_a_newcomer_has_no_lake_yet(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("icepack.engine.jars.JarStore.ensure", lambda self, purposes: [Path("kept/iceberg.jar")])
+    monkeypatch.setattr("icepack.engine.java.jars.JarStore.ensure", lambda self, purposes: [Path("kept/iceberg.jar")])
     answer = call("doctor", "--skip-spark")
     assert answer.code == 1
     assert "✗ lake: There is no lake yet." in answer.out
@@ -55,7 +55,7 @@ def test_doctor_knows_that_a_newcomer_has_no_lake_yet(call: Call, monkeypatch: p
 
 
 def test_doctor_gives_a_remedy_for_what_is_wrong(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("icepack.engine.jars.JarStore.ensure", lambda self, purposes: [Path("kept/iceberg.jar")])
+    monkeypatch.setattr("icepack.engine.java.jars.JarStore.ensure", lambda self, purposes: [Path("kept/iceberg.jar")])
     (tmp_path / "icepack.yaml").write_text(
         f"catalogs:\n  lost:\n    type: sql\n    uri: sqlite:///{tmp_path}/nowhere/c.db\n    warehouse: file:///x\n"
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from icepack.cli.commands.serve import _worker_command
 from icepack.cli.main import cli
-from icepack.cli.up import _worker_command
 
 
 def test_the_worker_gets_the_settings_and_the_log_format() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from icepack.cli.verify import describe
+from icepack.cli.commands.verify import describe
 from icepack.domain.verification import ColumnDifference, ValueComparison
 
 from .conftest import Call

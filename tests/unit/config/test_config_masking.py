@@ -7,7 +7,7 @@ import json
 import pytest
 
 from icepack.config import masked
-from icepack.config.secrecy import hide, is_secret, without_passwords
+from icepack.config.secrets import hide, is_secret, without_passwords
 from icepack.config.types import duration_text, size_text
 from icepack.domain.units import parse_duration, parse_size
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from icepack.domain.figures import METRICS, Figures, MetricKind, Series
+from icepack.domain.observability.metric_definitions import METRICS, Figures, MetricKind, Series
 from icepack.metrics import exposition
 
 from .promtool import PromtoolMissing, find_or_unpack

@@ -16,7 +16,7 @@ from pyiceberg.catalog import load_catalog
 
 from icepack.cli.context import Failures
 from icepack.cli.main import cli, run_command
-from icepack.cli.runs import maintenance_json
+from icepack.cli.output.runs import maintenance_json
 from icepack.domain.actions import RewriteManifests
 from icepack.domain.run import RunRecord, RunState, Totals
 from icepack.domain.table import TableId

@@ -15,8 +15,8 @@ from generator.thresholds import PENALTY
 
 from icepack.config.settings import CompactionConfig
 from icepack.domain.actions import ActionKind
-from icepack.domain.figures import METRICS
 from icepack.domain.health import IssueCode
+from icepack.domain.observability.metric_definitions import METRICS
 from icepack.domain.policy import POLICY_KEYS
 
 from .pages import text

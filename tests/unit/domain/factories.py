@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from icepack.domain.actions import ActionKind
-from icepack.domain.files import DataFile, PartitionKey, PartitionValue
 from icepack.domain.health import assess
 from icepack.domain.plan.cost import CostModel
+from icepack.domain.plan.files import DataFile, PartitionKey, PartitionValue
 from icepack.domain.policy import Policy
-from icepack.domain.recommendation import PastRun, Recommendation, Situation, recommend
+from icepack.domain.recommendation.recommend import PastRun, Recommendation, Situation, recommend
 from icepack.domain.status import (
     DataFileStatus,
     DeleteKind,

@@ -26,7 +26,7 @@ from icepack.domain.actions import (
     commits_snapshot,
     deletes_files,
 )
-from icepack.domain.files import PartitionKey, PartitionValue
+from icepack.domain.plan.files import PartitionKey, PartitionValue
 
 ACTIONS = (Compact, RewritePositionDeletes, RewriteManifests, ExpireSnapshots, RemoveOrphanFiles, ComputeStats)
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icepack.domain.actions import Compact, Strategy
-from icepack.domain.files import FileListing
 from icepack.domain.plan.compaction import CompactionPlan, is_open, plan_action, plan_compaction
 from icepack.domain.plan.cost import CostEstimate, CostModel
+from icepack.domain.plan.files import FileListing
 from icepack.domain.plan.select import SelectionRules
+from icepack.domain.serialization import from_json, from_json_text, to_json, to_json_text
 from icepack.domain.units import MIB
-from icepack.domain.wire import from_json, from_json_text, to_json, to_json_text
 
 from .factories import DAY, HOUR, NOW, data_file, key
 

@@ -14,7 +14,7 @@ from icepack.domain.plan.cost import CostModel
 from icepack.domain.plan.expiry import expired_snapshots
 from icepack.domain.plan.select import files_needed
 from icepack.domain.policy import Policy
-from icepack.domain.recommendation import PastRun, Situation, recommend
+from icepack.domain.recommendation.recommend import PastRun, Situation, recommend
 from icepack.domain.status import ManifestStatus, PartitionStatus, SnapshotEntry, TableStatus
 from icepack.domain.units import MIB
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from icepack.domain.actions import Compact, Strategy
-from icepack.domain.explain import MEANINGS
-from icepack.domain.files import PartitionKey
 from icepack.domain.health import IssueCode
+from icepack.domain.health_explanation import MEANINGS
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.plan.estimate import estimate_compaction
+from icepack.domain.plan.files import PartitionKey
 from icepack.domain.plan.why import partition_verdicts
 from icepack.domain.status import PartitionStatus, TableStatus
 from icepack.domain.table import TableId

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from icepack.domain.expression import (
+from icepack.domain.plan.expression import (
     MAX_CONDITIONS,
     And,
     Comparison,

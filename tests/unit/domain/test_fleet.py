@@ -29,7 +29,7 @@ from icepack.domain.fleet import (
 from icepack.domain.health import assess
 from icepack.domain.plan.cost import CostEstimate, CostModel, saved_dollars
 from icepack.domain.policy import Policy, PolicyRule, read_policy_values
-from icepack.domain.recommendation import ExpectedEffect, RecommendedAction
+from icepack.domain.recommendation.recommend import ExpectedEffect, RecommendedAction
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId, TablePattern
 

@@ -18,9 +18,9 @@ from icepack.domain.health import (
     snapshot_age_limit,
     total_excess_files,
 )
+from icepack.domain.serialization import from_json, from_json_text, to_json, to_json_text
 from icepack.domain.status import ManifestStatus, MetadataStatus, SnapshotStatus, TableStatus
 from icepack.domain.units import FOREVER, GIB, MIB
-from icepack.domain.wire import from_json, from_json_text, to_json, to_json_text
 
 from .factories import DAY, NOW, branch, deletes, history, partition, small_files, status, tag, with_deletes
 

@@ -24,8 +24,8 @@ from icepack.domain.job import (
     JobState,
     sources,
 )
+from icepack.domain.serialization import from_json_text, to_json_text
 from icepack.domain.table import TableId
-from icepack.domain.wire import from_json_text, to_json_text
 from icepack.errors import InvalidOption
 
 DRAWING = Path(__file__).parents[3] / "docs" / "job-states.md"

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from icepack.config.derive import _COMPACTION_PARAMETERS
+from icepack.domain.action_parameters import complete
 from icepack.domain.actions import (
     ActionKind,
     Compact,
@@ -20,7 +21,6 @@ from icepack.domain.actions import (
     RewritePositionDeletes,
     Strategy,
 )
-from icepack.domain.parameters import complete
 from icepack.domain.policy import Policy
 from icepack.domain.units import MIB
 from icepack.domain.verification import ProofLevel

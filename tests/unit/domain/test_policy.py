@@ -16,9 +16,9 @@ from icepack.domain.policy import (
     read_policy_values,
     resolve_policy,
 )
+from icepack.domain.serialization import from_json, to_json
 from icepack.domain.table import TableId, TablePattern
 from icepack.domain.units import FOREVER, GIB, MIB
-from icepack.domain.wire import from_json, to_json
 from icepack.errors import ConfigError
 
 from .factories import TABLE

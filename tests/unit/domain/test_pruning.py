@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icepack.domain.actions import Compact, PartitionSelection, Strategy
-from icepack.domain.expression import parse_filter
-from icepack.domain.files import PartitionKey, PartitionValue
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.plan.estimate import estimate_compaction
+from icepack.domain.plan.expression import parse_filter
+from icepack.domain.plan.files import PartitionKey, PartitionValue
 from icepack.domain.plan.pruning import may_match
 from icepack.domain.status import PartitionStatus, TableStatus
 from icepack.domain.units import MIB

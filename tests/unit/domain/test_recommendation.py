@@ -11,10 +11,10 @@ from icepack.domain.actions import ActionKind, ExpireSnapshots, Layout, RemoveOr
 from icepack.domain.health import IssueCode, assess
 from icepack.domain.plan.cost import CostEstimate, CostModel
 from icepack.domain.policy import DEFAULT_ACTIONS, Policy
-from icepack.domain.recommendation import Recommendation, choose_strategy, conflict_probability
+from icepack.domain.recommendation.recommend import Recommendation, choose_strategy, conflict_probability
+from icepack.domain.serialization import from_json, from_json_text, to_json, to_json_text
 from icepack.domain.status import Cadence, ManifestStatus, MetadataStatus, SnapshotStatus
 from icepack.domain.units import GIB, MIB
-from icepack.domain.wire import from_json, from_json_text, to_json, to_json_text
 
 from .factories import (
     DAY,

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icepack.domain.actions import ActionKind, Compact, ExpireSnapshots
-from icepack.domain.ports import ExpiryPreview, Progress, RunContext, no_progress
-from icepack.domain.recommendation import ExpectedEffect
+from icepack.domain.ports.engine import ExpiryPreview, Progress, RunContext, no_progress
+from icepack.domain.recommendation.recommend import ExpectedEffect
 from icepack.domain.run import CommitFacts, Proof, RealisedEffect, RunRecord, RunState, Stamp, Totals, totals
-from icepack.domain.wire import from_json, from_json_text, to_json, to_json_text
+from icepack.domain.serialization import from_json, from_json_text, to_json, to_json_text
 
 from .factories import NOW, TABLE, deletes, partition, recommended, small_files, status
 from .test_actions import actions

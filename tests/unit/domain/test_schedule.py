@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icepack.domain.actions import ActionKind
-from icepack.domain.schedule import (
+from icepack.domain.scheduling.schedule import (
     Occurrence,
     Rhythm,
     ScheduleEntry,
@@ -22,8 +22,8 @@ from icepack.domain.schedule import (
     tick_key,
     ticks,
 )
+from icepack.domain.scheduling.windows import Window, is_open, parse_windows
 from icepack.domain.table import TableId, TablePattern
-from icepack.domain.windows import Window, is_open, parse_windows
 
 TABLE = TableId("lake", ("sales",), "orders")
 BERLIN, NEW_YORK = ZoneInfo("Europe/Berlin"), ZoneInfo("America/New_York")

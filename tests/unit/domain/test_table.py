@@ -4,8 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from icepack.domain.serialization import from_json, to_json
 from icepack.domain.table import TableId, TablePattern, is_internal, join_name, select_tables, split_name
-from icepack.domain.wire import from_json, to_json
 from icepack.errors import AmbiguousTable, IcepackError, InvalidTableName, TableNotFound
 
 ORDERS = TableId("lake", ("sales",), "orders")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepack.domain import figures
 from icepack.domain.actions import ActionKind
-from icepack.domain.figures import METRICS, Ended, MetricKind, Series
 from icepack.domain.job import JobState
+from icepack.domain.observability import metric_definitions
+from icepack.domain.observability.metric_definitions import METRICS, Ended, MetricKind, Series
+from icepack.domain.observability.metric_totals import EndedJob, cost_figures, tally
 from icepack.domain.plan.cost import CostModel
-from icepack.domain.tallying import EndedJob, cost_figures, tally
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FINAL = [state for state in JobState if state.is_final]
@@ -65,8 +65,8 @@ def test_counting_together_is_counting_apart(some: list[EndedJob], others: list[
 @given(st.lists(ended_jobs()))
 def test_every_job_that_did_not_collapse_has_one_end(jobs: list[EndedJob]) -> None:
     found = tally(jobs).sums
-    ends = sum(value for series, value in found.items() if series.name == figures.JOBS.name)
-    failures = sum(value for series, value in found.items() if series.name == figures.FAILURES.name)
+    ends = sum(value for series, value in found.items() if series.name == metric_definitions.JOBS.name)
+    failures = sum(value for series, value in found.items() if series.name == metric_definitions.FAILURES.name)
     assert ends == sum(not job.collapsed for job in jobs)
     assert failures == sum(job.state is JobState.FAILED and not job.collapsed for job in jobs)
 
@@ -89,14 +89,14 @@ def test_only_declared_series_are_counted(jobs: list[EndedJob]) -> None:
 
 
 def test_a_value_on_a_bound_is_within_it() -> None:
-    metric = figures.DURATION
+    metric = metric_definitions.DURATION
     assert [metric.bucket(value) for value in (0.0, 1.0, 1.5, 7200.0, 7201.0)] == [0, 0, 1, 10, 11]
 
 
 def test_sizes_beyond_every_bound_are_in_the_last_bucket() -> None:
     sizes = [{"below_bytes": None, "count": 2, "bytes": 5 * 2**30}, {"below_bytes": 2**20, "count": 1, "bytes": 9}]
     found = tally([_job(record={"effect": {"added_sizes": sizes}})]).sums
-    last = str(len(figures.FILE_SIZES.bounds))
+    last = str(len(metric_definitions.FILE_SIZES.bounds))
     assert found[Series("file_size_distribution_bucket", (last,))] == 2
     assert found[Series("file_size_distribution_bucket", ("0",))] == 1
     assert found[Series("file_size_distribution_sum")] == 5 * 2**30 + 9
@@ -111,4 +111,4 @@ def test_every_metric_says_what_it_is_and_every_label_is_closed() -> None:
     assert len({metric.name for metric in METRICS}) == len(METRICS)
     assert all(metric.help.endswith(".") and "\n" not in metric.help for metric in METRICS)
     assert all(values for metric in METRICS for values in metric.labels.values())
-    assert figures.COMPACTIONS.labels["status"] == tuple(end.value for end in Ended)
+    assert metric_definitions.COMPACTIONS.labels["status"] == tuple(end.value for end in Ended)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepack.domain.windows import ALL_DAYS, Window, is_open, next_opening, parse_windows, spans
+from icepack.domain.scheduling.windows import ALL_DAYS, Window, is_open, next_opening, parse_windows, spans
 
 ZONES = [
     UTC,

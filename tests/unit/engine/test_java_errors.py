@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from icepack.engine.java_errors import classify
+from icepack.engine.java.errors import classify
 from icepack.errors import CommitConflict, EngineFault, IcepackError, InvalidOption
 
 TRACEBACK = """Traceback (most recent call last):

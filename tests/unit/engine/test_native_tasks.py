@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from icepack.domain.actions import Compact
-from icepack.domain.files import PartitionKey
+from icepack.domain.plan.files import PartitionKey
 from icepack.engine.native.compaction import check_rows, in_order
 from icepack.engine.native.coverage import TableFacts, group_obstacle, table_obstacle
 from icepack.engine.native.jvm import LiveDelete, LiveFile
@@ -19,7 +19,7 @@ from icepack.engine.native.ordering import SORT_LEAST_BYTES, SORT_LIMIT_BYTES, O
 from icepack.engine.native.tasks import STRETCH, Group, outputs_for, split
 from icepack.errors import RowsChanged
 from icepack.kernel.executor import Answer
-from icepack.kernel.order import Order, SortKey
+from icepack.kernel.sorting.sort_order import Order, SortKey
 from icepack.kernel.task import OutputFile, Written
 
 

@@ -6,8 +6,8 @@ from threading import Barrier
 
 import pytest
 
-from icepack.engine.options import at_least_one, take_known
-from icepack.engine.storage import _delete_singly
+from icepack.engine.actions.file_deletion import _delete_singly
+from icepack.engine.actions.options import at_least_one, take_known
 from icepack.errors import InvalidOption
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from icepack.kernel.arrow_schema import arrow_schema
 from icepack.kernel.rewrite import rewrite
-from icepack.kernel.schema import arrow_schema
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import Input, Task, Written
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from icepack.kernel.checksums import Checksum, checksum_state
-from icepack.kernel.damage import DamagedPage
 from icepack.kernel.executor import Assignment, work
-from icepack.kernel.splice import CHUNK_META, COLUMNS, ROW_GROUPS, chunk_start, footer
+from icepack.kernel.parquet.checksums import Checksum, checksum_state
+from icepack.kernel.parquet.chunk_writer import CHUNK_META, COLUMNS, ROW_GROUPS, chunk_start, footer
+from icepack.kernel.parquet.errors import DamagedPage
+from icepack.kernel.parquet.thrift import Reader
 from icepack.kernel.task import Input, Task, Writing
-from icepack.kernel.thrift import Reader
 
 from .kernels import Bench, column, schema_of
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from icepack.kernel.schema import Uncovered
+from icepack.kernel.arrow_schema import Uncovered
 from icepack.kernel.task import DeleteFile, Writing
 
 from .kernels import Bench, Json, column, schema_of

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icepack.kernel.schema import ROW_ID, arrow_schema
-from icepack.kernel.splice import CHUNK_META, STATISTICS
-from icepack.kernel.stored import tells_the_truth
+from icepack.kernel.arrow_schema import ROW_ID, arrow_schema
+from icepack.kernel.parquet.chunk_writer import CHUNK_META, STATISTICS
+from icepack.kernel.parquet.copy_chunks import tells_the_truth
+from icepack.kernel.parquet.thrift import BINARY, STRUCT
 from icepack.kernel.task import DeleteFile, Input, OutputFile, Writing, Written
-from icepack.kernel.thrift import BINARY, STRUCT
 
 from .kernels import Bench, column, schema_of
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from icepack.kernel.crew import Crew
+from icepack.kernel.thread_pool import Crew
 
 from .kernels import Bench, column, schema_of
 

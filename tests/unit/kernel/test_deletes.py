@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepack.kernel.deletes import EqualityDeletes, PositionDeletes, is_kept
+from icepack.kernel.deletes.deleted_rows import EqualityDeletes, PositionDeletes, is_kept
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import DeleteFile, Input, Task
 
@@ -151,7 +151,7 @@ def test_equality_deletes_of_another_schema_and_age(bench: Bench) -> None:
 
 @pytest.mark.parametrize("kept", [[True, False, True, True], [False, False, False, True]])
 def test_dictionaries_lose_what_no_row_refers_to(kept: list[bool]) -> None:
-    from icepack.kernel.dictionaries import without_leftovers
+    from icepack.kernel.parquet.dictionaries import without_leftovers
 
     column = pa.chunked_array([pa.array(["a", "b", None, "c"]).dictionary_encode()]).filter(pa.array(kept))
     made = without_leftovers(column)

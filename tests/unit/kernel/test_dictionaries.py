@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icepack.kernel.crew import Crew
-from icepack.kernel.dictionaries import has_dictionary, has_own_nulls, plain, stored_as, together
-from icepack.kernel.encoding import Encodings
-from icepack.kernel.rows import Rows
-from icepack.kernel.schema import arrow_schema, leaf_paths
-from icepack.kernel.source import Layouts
-from icepack.kernel.splice import CHUNK_META, STATISTICS, encode
-from icepack.kernel.statistics import NULLS
+from icepack.kernel.arrow_schema import arrow_schema, leaf_paths
+from icepack.kernel.input_file import Layouts
+from icepack.kernel.live_rows import Rows
+from icepack.kernel.parquet.chunk_writer import CHUNK_META, STATISTICS, encode
+from icepack.kernel.parquet.dictionaries import has_dictionary, has_own_nulls, plain, stored_as, together
+from icepack.kernel.parquet.encoding import Encodings
+from icepack.kernel.parquet.statistics import NULLS
+from icepack.kernel.parquet.thrift import Reader
 from icepack.kernel.storage import Storage
 from icepack.kernel.task import DeleteFile, Input, Task
-from icepack.kernel.thrift import Reader
+from icepack.kernel.thread_pool import Crew
 
 from .kernels import Bench, column, schema_of
 

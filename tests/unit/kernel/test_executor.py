@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from icepack.kernel.executor import Assignment, versions, work
-from icepack.kernel.source import OpenFile
+from icepack.kernel.input_file import OpenFile
 from icepack.kernel.storage import StorageFault
 from icepack.kernel.task import ATTEMPT, Task
 

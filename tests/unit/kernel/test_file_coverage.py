@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from icepack.kernel.arrow_schema import Uncovered
 from icepack.kernel.file_coverage import is_allowed_leaf
-from icepack.kernel.footer import KnownSchemas, metadata_of
-from icepack.kernel.parquet_schema import Node, parse_schema
-from icepack.kernel.schema import Uncovered
-from icepack.kernel.splice import CHUNK_META, COLUMNS, PATH, ROW_GROUPS, SCHEMA, footer
+from icepack.kernel.parquet.chunk_writer import CHUNK_META, COLUMNS, PATH, ROW_GROUPS, SCHEMA, footer
+from icepack.kernel.parquet.file_schema import Node, parse_schema
+from icepack.kernel.parquet.footer import KnownSchemas, metadata_of
+from icepack.kernel.parquet.thrift import BINARY, I32, LIST, Struct, write_struct
 from icepack.kernel.task import DeleteFile, Input
-from icepack.kernel.thrift import BINARY, I32, LIST, Struct, write_struct
 
 from .kernels import Bench, Json, column, schema_of
 
@@ -376,7 +376,7 @@ def test_every_encoding_beside_files_that_have_dictionaries(
 
 
 def test_encodings_that_nobody_has_thought_of_are_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from icepack.kernel import column_chunks
+    from icepack.kernel.parquet import column_chunks
 
     monkeypatch.setattr(column_chunks, "ENCODINGS", column_chunks.ENCODINGS - {"RLE"})
     with pytest.raises(Uncovered, match="the encoding RLE"):

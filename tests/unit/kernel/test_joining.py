@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icepack.kernel import joining
-from icepack.kernel.splice import (
+from icepack.kernel.parquet import merge_pages
+from icepack.kernel.parquet.chunk_writer import (
     CHUNK_META,
     COLUMN_INDEX,
     COLUMNS,
@@ -28,8 +28,8 @@ from icepack.kernel.splice import (
     ROW_GROUPS,
     footer,
 )
+from icepack.kernel.parquet.thrift import Reader, Struct
 from icepack.kernel.task import DeleteFile, Input, OutputFile, Writing, Written
-from icepack.kernel.thrift import Reader, Struct
 
 from .kernels import Bench, column, schema_of
 
@@ -239,8 +239,8 @@ def test_row_groups_of_one_file_are_joined_too_and_its_footer_is_read_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = []
-    made = joining.StoredFile
-    monkeypatch.setattr(joining, "StoredFile", lambda source, task: read.append(source) or made(source, task))
+    made = merge_pages.StoredFile
+    monkeypatch.setattr(merge_pages, "StoredFile", lambda source, task: read.append(source) or made(source, task))
     files = [bench.write(SCHEMA, rows(3 * ROWS, seed), row_group_size=ROWS, **WRITTEN) for seed in range(2)]
     written, table = bench.run(SCHEMA, files, writing=WANTED)
     assert written.copied_bytes > 0

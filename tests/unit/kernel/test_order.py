@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icepack.kernel import order
-from icepack.kernel.order import Order, SortKey, is_sortable, permutation
-from icepack.kernel.schema import Uncovered
+from icepack.kernel.arrow_schema import Uncovered
+from icepack.kernel.sorting import sort_order
+from icepack.kernel.sorting.sort_order import Order, SortKey, is_sortable, permutation
 
 SIGN = 1 << 63
 CURVES = ("zorder", "hilbert")
@@ -353,8 +353,8 @@ def test_views_and_wide_offsets_are_as_good(kind: str) -> None:
 @pytest.mark.parametrize("shape", [pa.string(), pa.binary()])
 def test_chunks_beyond_narrow_offsets_are_widened(shape: pa.DataType, monkeypatch: pytest.MonkeyPatch) -> None:
     widened: list[pa.DataType] = []
-    monkeypatch.setattr(order, "_NARROW_OFFSETS_END", 1)
-    monkeypatch.setattr(order, "_plain", lambda array: widened.append(array.type) or array)
+    monkeypatch.setattr(sort_order, "_NARROW_OFFSETS_END", 1)
+    monkeypatch.setattr(sort_order, "_plain", lambda array: widened.append(array.type) or array)
     column = pa.chunked_array([pa.array(["b", None], shape), pa.array(["a"], shape)])
     assert permutation([column], _plain("sort", 1)).tolist() == [1, 2, 0]
     assert widened == [{pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}[shape]]

@@ -10,7 +10,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from icepack.kernel.schema import Uncovered, arrow_schema, file_name, is_covered
+from icepack.kernel.arrow_schema import Uncovered, arrow_schema, file_name, is_covered
 from icepack.kernel.task import Writing
 
 from .kernels import Bench, Json, column, schema_of

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from icepack.kernel.order import Kind, Order, SortKey
-from icepack.kernel.schema import Uncovered, arrow_schema, arrow_type
+from icepack.kernel.arrow_schema import Uncovered, arrow_schema, arrow_type
+from icepack.kernel.sorting.sort_order import Kind, Order, SortKey
 from icepack.kernel.task import Writing
 
 from .kernels import Bench, column, schema_of

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icepack.kernel.splice import Splicer, encode
+from icepack.kernel.parquet.chunk_writer import Splicer, encode
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "long": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),

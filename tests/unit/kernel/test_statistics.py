@@ -13,8 +13,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from icepack.kernel.splice import CHUNK_META, STATISTICS, encode
-from icepack.kernel.statistics import LONGEST_BYTES, ROWS_PER_ENTRY, ranked
+from icepack.kernel.parquet.chunk_writer import CHUNK_META, STATISTICS, encode
+from icepack.kernel.parquet.statistics import LONGEST_BYTES, ROWS_PER_ENTRY, ranked
 
 OPTIONS: dict[str, Any] = {"store_schema": False, "write_page_index": True, "use_dictionary": True}
 WORDS = st.text(max_size=4) | st.sampled_from(["", "a", "ä", "\U0001f9ca", "z" * 40])

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
+from icepack.kernel.arrow_schema import Uncovered, arrow_schema
 from icepack.kernel.executor import Assignment, work
-from icepack.kernel.schema import Uncovered, arrow_schema
 from icepack.kernel.storage import FETCHED_BYTES, LOADED_BYTES, Storage, s3_arguments
 from icepack.kernel.task import ATTEMPT, DeleteFile, Input, Task
 

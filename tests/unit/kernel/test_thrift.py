@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepack.kernel.splice import footer
-from icepack.kernel.thrift import (
+from icepack.kernel.parquet.chunk_writer import footer
+from icepack.kernel.parquet.thrift import (
     BINARY,
     BYTE,
     DOUBLE,

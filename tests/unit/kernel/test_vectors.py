@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from icepack.kernel.schema import Uncovered
-from icepack.kernel.vectors import MAGIC, deleted_positions
+from icepack.kernel.arrow_schema import Uncovered
+from icepack.kernel.deletes.deletion_vectors import MAGIC, deleted_positions
 
 sparse = st.sets(st.integers(0, 2**20), max_size=50)
 runs = st.lists(st.tuples(st.integers(0, 2**18), st.integers(1, 9000)), max_size=4).map(

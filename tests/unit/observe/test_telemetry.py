@@ -15,11 +15,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind
 from opentelemetry.trace.status import StatusCode
 
-from icepack.domain.figures import METRICS, Figures, MetricKind, Series
-from icepack.domain.trace import Span, TraceContext
+from icepack.domain.observability.metric_definitions import METRICS, Figures, MetricKind, Series
+from icepack.domain.observability.trace import Span, TraceContext
 from icepack.errors import ConfigError
 from icepack.telemetry import open_figure_export, open_span_export
-from icepack.telemetry.opening import interval, is_wanted
+from icepack.telemetry.exporters import interval, is_wanted
 from icepack.telemetry.spans import SpanExport
 from icepack.tracing import Tracer
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepack.domain.trace import Phase, Span, TraceContext
+from icepack.domain.observability.trace import Phase, Span, TraceContext
 from icepack.tracing import Phases, Tracer, about, begun_under, in_context, subject
 
 PARENT = TraceContext(trace_id="4bf92f3577b34da6a3ce929d0e0e4736", span_id="00f067aa0ba902b7")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from icepack.service import heartbeat
+from icepack.service.worker import heartbeat
 from icepack.store.backend import Stores, open_stores
 
 from .parts import Flaky

@@ -13,11 +13,11 @@ from icepack.domain.job import Job, JobRequest
 from icepack.domain.run import RealisedEffect, RunRecord, RunState
 from icepack.domain.table import TableId
 from icepack.errors import EnvironmentFault
-from icepack.service.desk import Desk, WorkTerms
 from icepack.service.maintenance import RunRequest
-from icepack.service.patience import PatientHistory
-from icepack.service.work import Worker
-from icepack.store.reaper import Reaper
+from icepack.service.retry import PatientHistory
+from icepack.service.worker.context import Desk, WorkTerms
+from icepack.service.worker.worker import Worker
+from icepack.store.queue.reaper import Reaper
 
 TABLE = TableId("lake", ("sales",), "orders")
 OTHER = TableId("lake", ("sales",), "customers")

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from icepack.domain.queue_ports import LockLost, TableLock
+from icepack.domain.ports.queue import LockLost, TableLock
 from icepack.errors import Cancelled, EnvironmentFault
-from icepack.service.heartbeat import Heartbeat, elapsed_seconds
+from icepack.service.worker.heartbeat import Heartbeat, elapsed_seconds
 
 from .parts import TABLE, soon
 

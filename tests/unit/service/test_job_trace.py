@@ -14,14 +14,14 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from icepack.domain.actions import Compact
 from icepack.domain.job import Job, JobEventKind, JobRequest, JobState
-from icepack.domain.ports import Progress
+from icepack.domain.observability.trace import Phase, TraceContext
+from icepack.domain.ports.engine import Progress
 from icepack.domain.run import RunState
-from icepack.domain.trace import Phase, TraceContext
 from icepack.errors import EngineFault, Refused
 from icepack.logs import JsonFormatter
-from icepack.service.desk import WorkEnd
 from icepack.service.maintenance import RunRequest
-from icepack.service.work import Worker
+from icepack.service.worker.context import WorkEnd
+from icepack.service.worker.worker import Worker
 from icepack.store.backend import Stores
 from icepack.store.jobs import SqlJobStore
 from icepack.telemetry.spans import SpanExport

@@ -8,11 +8,11 @@ from typing import Any
 
 from icepack.domain.actions import Compact, RemoveOrphanFiles
 from icepack.domain.locations import TableLocations
-from icepack.domain.ports import RunContext
+from icepack.domain.observability.trace import Span
+from icepack.domain.ports.engine import RunContext
 from icepack.domain.run import RunRecord, RunState
-from icepack.domain.trace import Span
-from icepack.service.locking import LockingRunner, cli_owner
 from icepack.service.maintenance import RetryPolicy, RunRequest, RunTools
+from icepack.service.runs.locked_runner import LockingRunner, cli_owner
 from icepack.tracing import Tracer
 
 from .parts import LEASE, OTHER, PATIENCE_SECONDS, TABLE, Flaky, later, soon, submit

@@ -20,7 +20,7 @@ from icepack.domain.actions import (
     RewritePositionDeletes,
 )
 from icepack.domain.locations import TableLocations
-from icepack.domain.ports import EngineResult, RunContext
+from icepack.domain.ports.engine import EngineResult, RunContext
 from icepack.domain.run import CommitFacts, RunRecord, RunState
 from icepack.domain.status import DataFileStatus, TableStatus
 from icepack.domain.table import TableId

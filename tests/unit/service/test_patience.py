@@ -11,7 +11,7 @@ import pytest
 from icepack.domain.actions import RewriteManifests
 from icepack.domain.run import RunRecord, RunState
 from icepack.errors import EnvironmentFault, UsageError
-from icepack.service.patience import Backoff, Patience, PatientHistory
+from icepack.service.retry import Backoff, Patience, PatientHistory
 
 from .parts import TABLE, Flaky
 

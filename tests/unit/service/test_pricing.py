@@ -8,7 +8,7 @@ from icepack.domain.actions import Action, Compact, RewriteManifests
 from icepack.domain.plan.cost import CostEstimate
 from icepack.errors import Refused
 from icepack.service.maintenance import RunRequest
-from icepack.service.pricing import Pricing
+from icepack.service.runs.cost_limit import Pricing
 
 from .parts import TABLE
 

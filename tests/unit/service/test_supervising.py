@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from icepack.service.patience import Backoff
-from icepack.service.supervising import Supervisor
+from icepack.service.retry import Backoff
+from icepack.service.worker.supervisor import Supervisor
 
 AT_ONCE = Backoff(first_seconds=0.01, longest_seconds=0.01)
 OBEDIENT = (
@@ -73,7 +73,7 @@ def test_the_childs_input_ends_with_the_supervisor(tmp_path: Path) -> None:
     mark = tmp_path / "ended"
     child = f"import sys; sys.stdin.buffer.read(); open({str(mark)!r}, 'w').close()"
     parent = (
-        "import sys, time\nfrom icepack.service.supervising import Supervisor\n"
+        "import sys, time\nfrom icepack.service.worker.supervisor import Supervisor\n"
         f"supervisor = Supervisor([sys.executable, '-c', {child!r}])\nsupervisor.start()\n"
         "while supervisor.pid is None: time.sleep(0.01)\nprint('up', flush=True)\ntime.sleep(600)"
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from icepack.domain.verification import FileClass, NativeDisabled
-from icepack.service.verification import UNKNOWN, PatientVerificationStore
+from icepack.service.runs.verification_store import UNKNOWN, PatientVerificationStore
 from icepack.store.backend import open_stores
 
 from .parts import OTHER, TABLE, Flaky

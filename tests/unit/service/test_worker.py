@@ -11,12 +11,12 @@ import pytest
 
 from icepack.domain.actions import RemoveOrphanFiles
 from icepack.domain.job import JobEventKind, JobProgress, JobRequest, JobState
-from icepack.domain.ports import Progress
+from icepack.domain.ports.engine import Progress
 from icepack.domain.run import RunRecord, RunState
 from icepack.errors import CatalogFault, EnvironmentFault, Refused
-from icepack.service.desk import WorkEnd, WorkTerms
 from icepack.service.maintenance import RunRequest
-from icepack.service.work import Worker, worker_name
+from icepack.service.worker.context import WorkEnd, WorkTerms
+from icepack.service.worker.worker import Worker, worker_name
 
 from .parts import (
     OTHER,

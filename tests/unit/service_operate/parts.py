@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from icepack.domain.action_parameters import complete
 from icepack.domain.actions import Action, ActionKind, Strategy
-from icepack.domain.files import PartitionKey
 from icepack.domain.health import assess
 from icepack.domain.job import Claim, JobFilter, JobOutcome, JobState
-from icepack.domain.parameters import complete
 from icepack.domain.plan.cost import CostModel
+from icepack.domain.plan.files import PartitionKey
 from icepack.domain.policy import Policy, resolve_policy
-from icepack.domain.recommendation import Situation, recommend
+from icepack.domain.recommendation.recommend import Situation, recommend
 from icepack.domain.status import DataFileStatus, PartitionStatus, SnapshotStatus, TableStatus
 from icepack.domain.table import TableId
 from icepack.domain.units import MIB

@@ -9,9 +9,9 @@ import pytest
 
 from icepack.domain.table import TableId, TablePattern
 from icepack.errors import CatalogFault, ConfigError
-from icepack.service.census import Census
-from icepack.service.looping import repeat, spread
-from icepack.service.patience import Backoff
+from icepack.service.fleet.managed_tables import Census
+from icepack.service.loop import repeat, spread
+from icepack.service.retry import Backoff
 
 from .parts import HOUR, ITEMS, ORDERS, table
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from icepack.domain.schedule import ScheduleEntry, Timetable, narrowed, occurrences
+from icepack.domain.scheduling.schedule import ScheduleEntry, Timetable, narrowed, occurrences
+from icepack.domain.scheduling.windows import Window, parse_windows
 from icepack.domain.table import TableId, TablePattern
-from icepack.domain.windows import Window, parse_windows
-from icepack.service.forecast import Outlook, forecast
+from icepack.service.fleet.upcoming import Outlook, forecast
 
 NOON = datetime(2026, 11, 15, 12, 0, tzinfo=UTC)
 TABLES = [TableId("lake", ("sales",), name) for name in ("orders", "items", "log", "users")]

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 
 from icepack.domain.actions import Compact
-from icepack.domain.queue_ports import RefreshUnderWay
+from icepack.domain.ports.queue import RefreshUnderWay
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId, TablePattern
 from icepack.errors import Cancelled, CatalogFault, EnvironmentFault, TableNotFound

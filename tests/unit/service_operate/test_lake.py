@@ -23,10 +23,10 @@ from icepack.catalog.discovery import CatalogDiscovery
 from icepack.catalog.manifests import ManifestReader
 from icepack.cli.main import cli, run_command
 from icepack.domain.actions import ActionKind, Compact, Strategy
-from icepack.domain.queue_ports import AuditEvent
+from icepack.domain.ports.queue import AuditEvent
 from icepack.domain.table import TableId
 from icepack.domain.units import MIB
-from icepack.service.schedule_log import ACTOR, PASS
+from icepack.service.fleet.schedule_log import ACTOR, PASS
 from icepack.store.backend import Stores
 
 from .parts import queued
@@ -77,7 +77,7 @@ def catalog(tmp_path: Path) -> SqlCatalog:
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    from icepack.cli.pictures import console
+    from icepack.cli.console import console
 
     def invoke(*arguments: str) -> Answer:
         console.cache_clear()

@@ -15,14 +15,14 @@ from icepack.domain.fleet import Fate
 from icepack.domain.job import JobRequest, JobState
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.policy import Policy, PolicyRule, read_policy_values
-from icepack.domain.queue_ports import CachedTable
+from icepack.domain.ports.queue import CachedTable
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId, TablePattern
 from icepack.errors import Cancelled, CatalogFault, EnvironmentFault
-from icepack.service.candidates import OrchestratorTerms, Weighing
+from icepack.service.fleet.candidates import OrchestratorTerms, Weighing
+from icepack.service.fleet.spending import Purse, midnight
 from icepack.service.orchestrator import ACTOR, SHADOW, SUBMIT, FleetRound, Orchestrator
 from icepack.service.service import PolicyBook
-from icepack.service.spending import Purse, midnight
 from icepack.store.backend import Stores
 
 from .parts import DAY, HOUR, ITEMS, LOG, MINUTE, MODEL, NOON, ORDERS, FakeAdvisor, HandClock, end_all, queued, table

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyiceberg.catalog.sql import SqlCatalog
 
-from icepack.service.schedule_log import ACTOR, PASS
+from icepack.service.fleet.schedule_log import ACTOR, PASS
 from icepack.store.backend import Stores
 
 from .parts import queued

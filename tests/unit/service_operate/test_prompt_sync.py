@@ -9,8 +9,8 @@ from threading import Event
 import pytest
 
 from icepack.domain.job import JobState
-from icepack.domain.queue_ports import CacheState
-from icepack.service.prompt_sync import PromptSync
+from icepack.domain.ports.queue import CacheState
+from icepack.service.fleet.health_sync_trigger import PromptSync
 
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 

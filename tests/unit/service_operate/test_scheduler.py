@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from icepack.domain.actions import ActionKind, Compact, Strategy
 from icepack.domain.job import JobState, Submission
 from icepack.domain.policy import Policy
-from icepack.domain.schedule import ScheduleEntry, Timetable
+from icepack.domain.scheduling.schedule import ScheduleEntry, Timetable
+from icepack.domain.scheduling.windows import Window, parse_windows
 from icepack.domain.table import TableId, TablePattern
-from icepack.domain.windows import Window, parse_windows
 from icepack.errors import Cancelled, CatalogFault, EnvironmentFault
-from icepack.service.looping import repeat
-from icepack.service.patience import Backoff
-from icepack.service.schedule_log import ACTOR, PASS, ScheduleLog
+from icepack.service.fleet.schedule_log import ACTOR, PASS, ScheduleLog
+from icepack.service.loop import repeat
+from icepack.service.retry import Backoff
 from icepack.service.scheduler import End, Scheduler
 from icepack.store.backend import Stores, open_stores
 

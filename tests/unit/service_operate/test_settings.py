@@ -22,8 +22,8 @@ from icepack.config import (
 )
 from icepack.domain.actions import Strategy
 from icepack.domain.policy import resolve_policy
+from icepack.domain.scheduling.windows import Window
 from icepack.domain.table import TableId
-from icepack.domain.windows import Window
 from icepack.errors import ConfigError
 
 ORDERS = TableId("lake", ("sales",), "orders")

@@ -8,15 +8,15 @@ from fastapi import Query
 from pydantic import AwareDatetime
 from starlette.responses import Response
 
-from icepack.api import examples
-from icepack.api.answers import Place, send
-from icepack.api.caller import Admin, Viewer
-from icepack.api.examples import listed
-from icepack.api.fleet_shapes import AuditPage, CostView, LocksView, OverviewView
+from icepack.api.dependencies import Admin, Viewer
 from icepack.api.parameters import Limit
+from icepack.api.responses import Place, send
+from icepack.api.schemas import examples
+from icepack.api.schemas.examples import listed
+from icepack.api.schemas.fleet import AuditPage, CostView, LocksView, OverviewView
 from icepack.domain.access import Role, covered
-from icepack.domain.queue_ports import AuditEvent
-from icepack.domain.wire import to_json
+from icepack.domain.ports.queue import AuditEvent
+from icepack.domain.serialization import to_json
 
 place = Place("fleet")
 

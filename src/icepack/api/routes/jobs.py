@@ -10,17 +10,17 @@ from fastapi import Query
 from pydantic import AwareDatetime
 from starlette.responses import Response
 
-from icepack.api import examples
-from icepack.api.answers import Place, send
-from icepack.api.caller import Caller, Operator, Viewer
-from icepack.api.fleet_shapes import JobPlan
-from icepack.api.job_view import accepted, listed_text, shown
+from icepack.api.dependencies import Caller, Operator, Viewer
 from icepack.api.parameters import JobId, Limit
-from icepack.api.shapes import JobAccepted, JobEvents, JobPage, JobView
+from icepack.api.presenters.jobs import accepted, listed_text, shown
+from icepack.api.responses import Place, send
+from icepack.api.schemas import examples
+from icepack.api.schemas.fleet import JobPlan
+from icepack.api.schemas.jobs import JobAccepted, JobEvents, JobPage, JobView
 from icepack.domain.access import Role
 from icepack.domain.actions import ActionKind, Compact
 from icepack.domain.job import Job, JobFilter, JobNotFound, JobState
-from icepack.service.intake import Accepted
+from icepack.service.submission import Accepted
 
 place = Place("jobs")
 MOST_PARTITIONS = 1000

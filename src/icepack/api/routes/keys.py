@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from fastapi import Body, Path
 from starlette.responses import Response
 
-from icepack.api import examples
-from icepack.api.answers import Place, send
-from icepack.api.caller import Admin
-from icepack.api.credentials import new_key
-from icepack.api.key_shapes import KeyMade, KeyRequest, KeysView, KeyView
+from icepack.api.auth.api_keys import new_key
+from icepack.api.dependencies import Admin
+from icepack.api.responses import Place, send
+from icepack.api.schemas import examples
+from icepack.api.schemas.keys import KeyMade, KeyRequest, KeysView, KeyView
 from icepack.domain.access import ApiKey, Role, Scope
-from icepack.domain.access_ports import KeyNotFound
+from icepack.domain.ports.access import KeyNotFound
 from icepack.domain.units import parse_duration
 
 place = Place("keys")

@@ -6,10 +6,10 @@ from fastapi import Request
 from starlette.responses import Response
 
 from icepack import __version__
-from icepack.api import examples
-from icepack.api.answers import Place, send
-from icepack.api.caller import Anybody, Viewer, parts_of
-from icepack.api.shapes import Liveness, Readiness
+from icepack.api.dependencies import Anybody, Viewer, parts_of
+from icepack.api.responses import Place, send
+from icepack.api.schemas import examples
+from icepack.api.schemas.jobs import Liveness, Readiness
 from icepack.domain.access import Role
 
 place = Place("probes")

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from fastapi import Body, Request
 from starlette.responses import Response
 
-from icepack.api import examples
-from icepack.api.answers import Place, send
-from icepack.api.caller import COOKIE, Caller, Viewer, credentials_of, origin_of, parts_of
-from icepack.api.doorman import SignIn
+from icepack.api.auth.authenticator import SignIn
+from icepack.api.dependencies import COOKIE, Caller, Viewer, credentials_of, origin_of, parts_of
 from icepack.api.refusals import Unauthenticated
-from icepack.api.shapes import SessionRequest, SessionView
+from icepack.api.responses import Place, send
+from icepack.api.schemas import examples
+from icepack.api.schemas.jobs import SessionRequest, SessionView
 from icepack.domain.access import LOCAL, Role
 
 place = Place("session")

@@ -6,12 +6,12 @@ from typing import Any
 
 from starlette.responses import Response
 
-from icepack.api import examples
-from icepack.api.answers import Place, send
-from icepack.api.caller import Admin, Caller, Viewer
-from icepack.api.key_shapes import ChecksView, SettingsShown
+from icepack.api.dependencies import Admin, Caller, Viewer
+from icepack.api.responses import Place, send
+from icepack.api.schemas import examples
+from icepack.api.schemas.keys import ChecksView, SettingsShown
 from icepack.domain.access import Role, unlimited
-from icepack.domain.wire import to_json
+from icepack.domain.serialization import to_json
 
 place = Place("settings")
 

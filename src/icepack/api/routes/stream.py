@@ -11,11 +11,11 @@ from typing import Annotated
 from fastapi import Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
-from icepack.api import examples
-from icepack.api.answers import Place
-from icepack.api.caller import Caller, Viewer
-from icepack.api.news import Item
+from icepack.api.dependencies import Caller, Viewer
 from icepack.api.refusals import Unauthenticated
+from icepack.api.responses import Place
+from icepack.api.schemas import examples
+from icepack.api.sse import Item
 from icepack.domain.access import Role
 
 place = Place("jobs")

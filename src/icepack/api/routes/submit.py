@@ -7,13 +7,13 @@ from typing import Annotated, Any
 from fastapi import Body
 from starlette.responses import Response
 
-from icepack.api import examples
-from icepack.api.answers import Place, send
-from icepack.api.caller import Caller, Operator
-from icepack.api.job_view import accepted
-from icepack.api.orders import check_risks, fingerprint, given_options, meant, order, own_key
+from icepack.api.dependencies import Caller, Operator
 from icepack.api.parameters import IdempotencyKey, TableName
-from icepack.api.shapes import (
+from icepack.api.presenters.jobs import accepted
+from icepack.api.requests import check_risks, fingerprint, given_options, meant, order, own_key
+from icepack.api.responses import Place, send
+from icepack.api.schemas import examples
+from icepack.api.schemas.jobs import (
     ActionOptions,
     ActionRequest,
     CompactRequest,
@@ -26,7 +26,7 @@ from icepack.domain.actions import ActionKind, Strategy
 from icepack.domain.job import Submission, Submitted
 from icepack.domain.table import TableId
 from icepack.errors import InvalidOption
-from icepack.service.intake import Accepted, CostLimitExceeded, Order
+from icepack.service.submission import Accepted, CostLimitExceeded, Order
 
 place = Place("work")
 

@@ -9,11 +9,14 @@ from fastapi import Query
 from pydantic import AwareDatetime
 from starlette.responses import Response
 
-from icepack.api import examples
-from icepack.api.answers import Place, encoded, send
-from icepack.api.caller import Caller, Viewer
-from icepack.api.examples import listed, running
-from icepack.api.fleet_shapes import (
+from icepack.api.dependencies import Caller, Viewer
+from icepack.api.pagination import Sort, Wanted, after, closed, opened, select
+from icepack.api.parameters import Limit, TableName
+from icepack.api.presenters.tables import explained, shown_partition, stamps, timeline
+from icepack.api.responses import Place, encoded, send
+from icepack.api.schemas import examples
+from icepack.api.schemas.examples import listed, running
+from icepack.api.schemas.fleet import (
     HistogramView,
     HistoryView,
     PartitionPage,
@@ -22,18 +25,15 @@ from icepack.api.fleet_shapes import (
     TablePage,
     TableView,
 )
-from icepack.api.parameters import Limit, TableName
-from icepack.api.table_list import Sort, Wanted, after, closed, opened, select
-from icepack.api.table_view import explained, shown_partition, stamps, timeline
 from icepack.domain.access import Role
-from icepack.domain.access_ports import RunningJob, TableDocument
 from icepack.domain.actions import ActionKind
 from icepack.domain.health import IssueCode
 from icepack.domain.plan.score import score_partition
 from icepack.domain.policy import Policy
+from icepack.domain.ports.access import RunningJob, TableDocument
 from icepack.domain.table import TableId
 from icepack.errors import ConfigError, TableNotFound
-from icepack.service.directory import ListEntry
+from icepack.service.views.table_index import ListEntry
 
 place = Place("tables")
 

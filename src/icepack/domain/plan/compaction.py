@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from math import inf
 
 from icepack.domain.actions import Compact, Strategy
-from icepack.domain.files import DataFile, FileListing, PartitionKey, PartitionValue
 from icepack.domain.plan.binpack import first_fit_decreasing
 from icepack.domain.plan.cost import CostEstimate, CostModel, price_rewrite
+from icepack.domain.plan.files import DataFile, FileListing, PartitionKey, PartitionValue
 from icepack.domain.plan.select import FileGroup, SelectionRules, by_partition, files_needed, nearly_full, select_files
 from icepack.domain.units import GIB
 

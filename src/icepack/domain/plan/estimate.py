@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from icepack.domain.actions import Compact, Strategy
-from icepack.domain.expression import parse_filter
-from icepack.domain.files import PartitionKey
 from icepack.domain.plan.compaction import CompactionPlan, PlannedGroup
 from icepack.domain.plan.cost import CostEstimate, CostModel, price_rewrite
+from icepack.domain.plan.expression import parse_filter
+from icepack.domain.plan.files import PartitionKey
 from icepack.domain.plan.pruning import may_match
 from icepack.domain.plan.score import score_partition
 from icepack.domain.plan.select import files_needed, nearly_full

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, assert_never
 
-from icepack.domain.expression import And, Comparison, Expression, IsNull, Membership, Not, Operator, Or
-from icepack.domain.files import PartitionKey, PartitionValue
+from icepack.domain.plan.expression import And, Comparison, Expression, IsNull, Membership, Not, Operator, Or
+from icepack.domain.plan.files import PartitionKey, PartitionValue
 from icepack.domain.status import PartitionStatus
 
 Answer = bool | None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from icepack.domain.actions import Strategy
-from icepack.domain.files import DataFile, PartitionKey
+from icepack.domain.plan.files import DataFile, PartitionKey
 from icepack.domain.units import MIB
 
 OVERSIZE_FACTOR = 1.8

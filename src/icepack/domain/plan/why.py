@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from icepack.domain.actions import Compact, Strategy
-from icepack.domain.files import PartitionKey
 from icepack.domain.plan.compaction import CompactionPlan, PlannedGroup
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.plan.estimate import estimate_compaction
+from icepack.domain.plan.files import PartitionKey
 from icepack.domain.plan.select import files_needed
 from icepack.domain.status import PartitionStatus, TableStatus
 from icepack.domain.units import format_size

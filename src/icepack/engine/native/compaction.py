@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from icepack import __version__
 from icepack.domain.actions import Compact
 from icepack.domain.plan.compaction import CompactionPlan
-from icepack.domain.ports import Progress, RunContext
+from icepack.domain.ports.engine import Progress, RunContext
 from icepack.domain.table import TableId
 from icepack.domain.verification import Mismatch, NativeFailure, ValueProof
 from icepack.engine.native.coverage import TableFacts, group_obstacle, table_obstacle

@@ -10,7 +10,7 @@ from typing import Any
 
 from icepack.domain.actions import Compact
 from icepack.engine.native.jvm import LiveDelete, LiveFile
-from icepack.kernel.schema import is_covered
+from icepack.kernel.arrow_schema import is_covered
 from icepack.kernel.storage import S3_SCHEMES
 from icepack.kernel.task import Writing
 

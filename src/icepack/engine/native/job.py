@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
+from icepack.engine.native.kernel_version import kernel_modules
 from icepack.kernel.executor import Answer, Assignment, Tally, runner, versions
 from icepack.kernel.task import ATTEMPT
 
@@ -83,9 +83,8 @@ def _ship(context: Any) -> None:
     archive = folder / "icepack_kernel.zip"
     with zipfile.ZipFile(archive, "w") as packed:
         packed.writestr("icepack/__init__.py", "")
-        for module in files("icepack.kernel").iterdir():
-            if module.name.endswith(".py"):
-                packed.writestr(f"icepack/kernel/{module.name}", module.read_text("utf-8"))
+        for path, module in kernel_modules():
+            packed.writestr(path, module.read_text("utf-8"))
     context.addPyFile(str(archive))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from icepack.engine.java_classes import new_instance
-from icepack.engine.java_errors import causes, classify, java_faults
+from icepack.engine.java.classes import new_instance
+from icepack.engine.java.errors import causes, classify, java_faults
 from icepack.errors import CommitConflict, CommitStateUnknown
 
 if TYPE_CHECKING:

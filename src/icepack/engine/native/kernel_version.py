@@ -1,4 +1,4 @@
-"""Which kernel this is: its code, so that any change of it has to earn its trust again."""
+"""The kernel's source files, and a version that changes with any of them: new code has to earn its trust again."""
 
 from __future__ import annotations
 
@@ -14,15 +14,20 @@ from icepack import __version__
 @cache
 def kernel_version() -> str:
     digest = blake2b(digest_size=6)
-    for module in sorted(_modules(files("icepack.kernel")), key=str):
-        digest.update(module.name.encode())
+    for path, module in kernel_modules():
+        digest.update(path.encode())
         digest.update(module.read_bytes())
     return f"{__version__}+{digest.hexdigest()}"
 
 
-def _modules(folder: Traversable) -> Iterator[Traversable]:
+def kernel_modules() -> list[tuple[str, Traversable]]:
+    """Every module of the kernel with its path inside a zip of the package."""
+    return sorted(_modules(files("icepack.kernel"), "icepack/kernel"), key=lambda item: item[0])
+
+
+def _modules(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
     for entry in folder.iterdir():
         if entry.is_dir():
-            yield from _modules(entry)
+            yield from _modules(entry, f"{path}/{entry.name}")
         elif entry.name.endswith(".py"):
-            yield entry
+            yield f"{path}/{entry.name}", entry

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from icepack.domain.actions import Compact, Layout
+from icepack.engine.actions.options import SortColumn, sort_column
 from icepack.engine.native.coverage import TableFacts
 from icepack.engine.native.tasks import Group
-from icepack.engine.options import SortColumn, sort_column
-from icepack.kernel.order import Kind, Order, SortKey, is_sortable
+from icepack.kernel.sorting.sort_order import Kind, Order, SortKey, is_sortable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from icepack.domain.files import PartitionKey
+from icepack.domain.plan.files import PartitionKey
 from icepack.domain.verification import Mismatch, ValueComparison
 from icepack.engine.native.compaction import commit_request, delete_files, table_facts
 from icepack.engine.native.job import possible_outputs, run_tasks

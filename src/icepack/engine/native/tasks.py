@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from icepack.domain.files import PartitionKey
+from icepack.domain.plan.files import PartitionKey
 from icepack.engine.native.coverage import TableFacts
 from icepack.engine.native.jvm import JavaRewrite, LiveDelete, LiveFile
 from icepack.kernel.executor import Assignment

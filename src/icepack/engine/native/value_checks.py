@@ -11,7 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from icepack.domain.actions import Compact
-from icepack.domain.ports import RunContext
+from icepack.domain.ports.engine import RunContext
 from icepack.domain.table import TableId
 from icepack.domain.verification import (
     CheckReason,
@@ -21,7 +21,7 @@ from icepack.domain.verification import (
     NativeDisabled,
     groups_to_compare,
 )
-from icepack.engine.java_errors import java_faults
+from icepack.engine.java.errors import java_faults
 from icepack.engine.native.coverage import TableFacts
 from icepack.engine.native.jvm import JavaRewrite
 from icepack.engine.native.kernel_version import kernel_version

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from icepack.engine.java_classes import new_instance, ship_class
+from icepack.engine.java.classes import new_instance, ship_class
 from icepack.engine.sql import identifier
 from icepack.engine.verification.bounds import FileMetrics
 from icepack.engine.verification.digest import ColumnDigest, Digest

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from icepack.domain.verification import ColumnDifference
-from icepack.engine.java_classes import new_instance
+from icepack.engine.java.classes import new_instance
 from icepack.engine.verification.bounds import FileMetrics
 from icepack.engine.verification.digest import WHOLE_ROWS, ColumnDigest, Digest
 from icepack.engine.verification.spark_reader import FileDigest

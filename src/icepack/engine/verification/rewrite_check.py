@@ -14,7 +14,7 @@ from icepack.engine.verification.digest import Digest, differences, total
 from icepack.engine.verification.expressions import is_readable_by_spark
 from icepack.engine.verification.generic_reader import GenericReader
 from icepack.engine.verification.spark_reader import FileDigest, SparkReader
-from icepack.kernel.schema import LINEAGE
+from icepack.kernel.arrow_schema import LINEAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from icepack.domain.verification import ValueComparison
-from icepack.engine.java_classes import new_instance
+from icepack.engine.java.classes import new_instance
 from icepack.engine.verification.digest import Digest, differences
 from icepack.engine.verification.rewrite_check import DigestReader, digest_reader
 from icepack.errors import UsageError

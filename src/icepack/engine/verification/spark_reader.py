@@ -12,7 +12,7 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from icepack.domain.verification import ColumnDifference
-from icepack.engine.java_classes import new_instance
+from icepack.engine.java.classes import new_instance
 from icepack.engine.sql import identifier
 from icepack.engine.verification.batch_reader import BatchMeasures, BatchReader, can_measure, digest_of
 from icepack.engine.verification.bounds import FileMetrics, rows_outside, wrong_metrics

@@ -1,0 +1,61 @@
+"""The trace of one attempt at a job: a span for the run, and within it one for each phase."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from types import TracebackType
+
+from icepack.domain.job import Job
+from icepack.domain.observability.trace import Phase, Span, TraceContext
+from icepack.domain.run import RunRecord, RunState
+from icepack.tracing import Phases, Tracer
+
+
+class RunTrace(AbstractContextManager["RunTrace"]):
+    """Of a run by hand: a trace of its own, unless there is one to go on from."""
+
+    def __init__(self, tracer: Tracer, parent: TraceContext | None = None, **facts: str | int) -> None:
+        self.spans: list[Span] = []
+        """Those that have ended."""
+        self._tracer = tracer
+        self._run = tracer.start("run", parent)
+        self._run.note(**facts)
+        self._phases = Phases(tracer, self._run.context)
+
+    @property
+    def trace_id(self) -> str:
+        return self._run.context.trace_id
+
+    def phase(self, phase: Phase) -> None:
+        self._phases.enter(phase)
+
+    def end(self, record: RunRecord) -> None:
+        """What came of the run."""
+        done = record.effect
+        self._run.note(icepack__state=record.state.value, icepack__files_rewritten=done.files_rewritten)
+        self._run.note(icepack__bytes_read=done.bytes_rewritten, icepack__bytes_written=done.bytes_added)
+        if record.state is not RunState.SUCCEEDED:
+            self._run.failure = record.message or record.state.value
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._run.failure = f"{type(error).__name__}: {error}"
+        phases = self._phases.finish(self._run.failure)
+        self.spans = [self._tracer.end(self._run), *phases]
+
+
+class JobTrace(RunTrace):
+    """Goes on from the trace that the job was submitted in."""
+
+    def __init__(self, tracer: Tracer, job: Job, worker: str) -> None:
+        super().__init__(
+            tracer,
+            TraceContext.parse(job.trace_context),
+            icepack__job_id=str(job.id),
+            icepack__table=str(job.table),
+            icepack__action=job.kind.value,
+            icepack__attempt=job.attempts,
+            icepack__worker=worker,
+        )

@@ -1,0 +1,85 @@
+"""Cached tables between their rows and the domain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from sqlalchemy import Row, Text, cast
+
+from icepack.domain.health import HealthReport
+from icepack.domain.ports.queue import CachedTable, Generation, TableBrief, TableSummary, brief_of
+from icepack.domain.recommendation.recommend import Recommendation
+from icepack.domain.run import Totals, totals
+from icepack.domain.serialization import from_json, from_json_text, to_json
+from icepack.domain.status import TableStatus
+from icepack.domain.table import TableId
+from icepack.store.schema import cache_rows
+
+T = TypeVar("T")
+
+
+def to_row(generation: Generation, cached: CachedTable) -> dict[str, Any]:
+    advice = cached.recommendation
+    return {
+        "table_name": str(cached.table),
+        "generation": generation.number,
+        "replaced_by": None,
+        "removed": False,
+        "catalog": cached.table.catalog,
+        "metadata_location": cached.status.metadata_location,
+        "inspected_at": cached.status.observed_at,
+        "score": cached.health.score,
+        "totals": to_json(totals(cached.status, cached.health.score)),
+        "status": to_json(cached.status),
+        "health": to_json(cached.health),
+        "recommendation": None if advice is None else to_json(advice),
+        "brief": to_json(brief_of(cached)),
+    }
+
+
+def to_tombstone(generation: Generation, table: TableId) -> dict[str, Any]:
+    documents = ("totals", "status", "health", "recommendation", "brief")
+    empty = dict.fromkeys(("replaced_by", "inspected_at", "score", *documents))
+    return {
+        **empty,
+        "table_name": str(table),
+        "generation": generation.number,
+        "removed": True,
+        "catalog": table.catalog,
+        "metadata_location": "",
+    }
+
+
+DOCUMENTS = [cast(cache_rows.c[name], Text).label(name) for name in ("status", "health", "recommendation")]
+"""As text: to read them as JSON first and then as what they are would be to read them twice."""
+
+
+def to_table(row: Mapping[Any, Any]) -> CachedTable:
+    advice = row["recommendation"]
+    return CachedTable(
+        status=_read(TableStatus, row["status"]),
+        health=_read(HealthReport, row["health"]),
+        recommendation=None if advice is None else _read(Recommendation, advice),
+    )
+
+
+def _read(kind: type[T], text: str) -> T:
+    try:
+        return from_json_text(kind, text)
+    except ValidationError:
+        # Half a character in a table's properties: Python's own reader takes it.
+        return from_json(kind, json.loads(text))
+
+
+def to_summary(row: Row[Any]) -> TableSummary:
+    return TableSummary(
+        table=TableId.parse(row.table_name),
+        metadata_location=row.metadata_location,
+        inspected_at=row.inspected_at,
+        score=row.score,
+        totals=from_json(Totals, row.totals),
+        brief=TableBrief() if row.brief is None else from_json(TableBrief, row.brief),
+    )
