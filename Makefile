@@ -10,7 +10,7 @@ SOAK_SECONDS ?= 1800
 SCALE ?= full
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format lock bench bench-compaction soak clean
+.PHONY: help setup hooks demo test test-fast check format lock bench bench-compaction soak clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -31,16 +31,23 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/icepack jars fetch
 	@touch $@
 
+hooks: $(STAMP) ## install the pre-commit hooks of .pre-commit-config.yaml (10 s)
+	@$(BIN)/uv tool run pre-commit install
+
 demo: $(STAMP) ## build a sample lake, heal it, show before and after
 	@$(BIN)/icepack demo --dir $(LAKE)
 
-check: $(STAMP) ## lint, types, import contracts
+check: $(STAMP) ## lint, types, import contracts, Java sources (1 min)
 	@$(BIN)/ruff format --check --quiet . || { echo "Run 'make format'."; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python scripts/compile_java.py
 
-test: check ## check, then every test
+test-fast: check ## check, then the tests that need no Spark, no PostgreSQL and no browser (2 min)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not spark and not postgres and not browser" tests/unit tests/contract
+
+test: check ## check, then every test (30 min)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report= tests
 	@$(BIN)/coverage report --fail-under=85 --format=total
 	@$(BIN)/coverage report --include='src/icepack/domain/*' --fail-under=95

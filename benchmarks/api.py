@@ -1,6 +1,6 @@
-"""The API on PostgreSQL with 10,000 cached tables and 100,000 jobs: p50 and p99 of every GET at 1, 10 and 50 clients.
+"""API latency on PostgreSQL with 10,000 cached tables and 100,000 jobs: p50 and p99 of every GET at 1 to 50 clients.
 
-Server, database and clients share the machine. Run it with `make bench`.
+Server, database and clients run on the same machine. Run it with `make bench`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from uuid import uuid4
 import yaml
 from benchmarks.job_queue import database
 from sqlalchemy import text
-from tests.contract.bulk import analyze, fill
-from tests.contract.observed import cached
+from tests.contract.bulk_jobs import analyze, fill
+from tests.contract.sample_tables import cached
 
-from icepack.domain.ports.queue import StatusPoint
-from icepack.domain.run import RunRecord, RunState, totals
+from icepack.domain.ports.history import StatusPoint
+from icepack.domain.run import RunRecord, RunState, compute_totals
 from icepack.domain.table import TableId
 from icepack.store.backend import Stores, open_stores
 
@@ -55,12 +55,12 @@ FROM runs, generate_series(1, :runs) AS n WHERE table_name = :first
 """)
 
 
-def names() -> list[TableId]:
+def table_ids() -> list[TableId]:
     return [TableId("lake", (f"team{number % 50}",), f"t{number}") for number in range(TABLES)]
 
 
-def fill_all(stores: Stores) -> None:
-    tables = names()
+def fill_database(stores: Stores) -> None:
+    tables = table_ids()
     generation = stores.cache.begin("bench", LEASE)
     random = Random(7)
     for start in range(0, TABLES, 500):
@@ -68,7 +68,7 @@ def fill_all(stores: Stores) -> None:
         stores.cache.write(generation, batch)
         stores.history.save_status(
             [
-                StatusPoint(table=it.table, observed_at=it.status.observed_at, totals=totals(it.status, 50))
+                StatusPoint(table=it.table, observed_at=it.status.observed_at, totals=compute_totals(it.status, 50))
                 for it in batch
             ]
         )
@@ -99,8 +99,8 @@ def fill_all(stores: Stores) -> None:
 
 
 @contextmanager
-def serving(url: str) -> Iterator[tuple[int, int]]:
-    """`icepack api` as a process of its own."""
+def run_api(url: str) -> Iterator[tuple[int, int]]:
+    """Runs `icepack api` in its own process; yields its port and process id."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -115,7 +115,7 @@ def serving(url: str) -> Iterator[tuple[int, int]]:
         command = [sys.executable, "-m", "icepack.cli.main", "--config", str(config), "api"]
         process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         try:
-            while not _answers(port):
+            while not _is_ready(port):
                 time.sleep(0.1)
             yield port, process.pid
         finally:
@@ -123,7 +123,7 @@ def serving(url: str) -> Iterator[tuple[int, int]]:
             process.wait()
 
 
-def _answers(port: int) -> bool:
+def _is_ready(port: int) -> bool:
     try:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
         connection.request("GET", "/health")
@@ -133,9 +133,9 @@ def _answers(port: int) -> bool:
 
 
 def paths(stores: Stores) -> dict[str, list[str]]:
-    """Of each operation, a hundred addresses, so that no single row is warmer than the others."""
+    """Returns up to a hundred paths per operation, so that no single row is cached better than others."""
     random = Random(3)
-    tables = [quote(str(table)) for table in random.sample(names(), 100)]
+    tables = [quote(str(table)) for table in random.sample(table_ids(), 100)]
     jobs = [str(job.id) for job in stores.jobs.list_jobs(limit=100).jobs]
     numbers = [random.randint(1, JOBS) for _ in range(100)]
     plain = ["/health", "/health/ready", "/metrics", "/session", "/overview", "/cost", "/locks", "/audit"]
@@ -157,38 +157,38 @@ def paths(stores: Stores) -> dict[str, list[str]]:
 
 
 def measure(port: int, addresses: list[str], clients: int, seconds: float = SECONDS) -> list[float]:
-    """Milliseconds of every request of so many clients, each with one connection and in no hurry to think."""
-    took: list[list[float]] = [[] for _ in range(clients)]
+    """Returns the milliseconds of every request; each client has one connection and sends requests without pause."""
+    durations: list[list[float]] = [[] for _ in range(clients)]
     end = time.monotonic() + seconds
 
     def work(number: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port)
-        turn = number
+        position = number
         while time.monotonic() < end:
-            asked = time.perf_counter()
-            connection.request("GET", "/api/v1" + addresses[turn % len(addresses)])
+            started = time.perf_counter()
+            connection.request("GET", "/api/v1" + addresses[position % len(addresses)])
             answer = connection.getresponse()
             body = answer.read()
-            took[number].append((time.perf_counter() - asked) * 1000)
+            durations[number].append((time.perf_counter() - started) * 1000)
             if answer.status != 200:
-                raise RuntimeError(f"{addresses[turn % len(addresses)]}: {answer.status} {body[:200]!r}")
-            turn += clients
+                raise RuntimeError(f"{addresses[position % len(addresses)]}: {answer.status} {body[:200]!r}")
+            position += clients
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return sorted(ms for one in took for ms in one)
+    return sorted(ms for one in durations for ms in one)
 
 
 def cpu_seconds(pid: int) -> float:
-    """What the server itself has worked: the machine's other load does not change it much."""
+    """Returns the CPU time of the server, which other load on the machine hardly changes."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def at(ordered: list[float], share: float) -> float:
+def percentile(ordered: list[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
@@ -196,10 +196,10 @@ def main() -> None:
     with database() as url:
         stores = open_stores(url)
         print(f"filling {TABLES:,} tables, {JOBS:,} jobs, {RUNS:,} runs …", flush=True)
-        fill_all(stores)
+        fill_database(stores)
         print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the start; p50 / p99 in ms", flush=True)
         missed = []
-        with serving(url) as (port, pid):
+        with run_api(url) as (port, pid):
             print(
                 f"{'GET':<34}"
                 + "".join(f"{f'{count} clients':>20}" for count in CLIENTS)
@@ -215,10 +215,10 @@ def main() -> None:
                     before = cpu_seconds(pid)
                     found[count] = measure(port, addresses, count)
                     spent = cpu_seconds(pid) - before if count == 10 else spent
-                cells = "".join(f"{at(ms, 0.5):>11.1f} /{at(ms, 0.99):>7.1f}" for ms in found.values())
+                cells = "".join(f"{percentile(ms, 0.5):>11.1f} /{percentile(ms, 0.99):>7.1f}" for ms in found.values())
                 each = spent / len(found[10]) * 1000
                 print(f"{name:<34}{cells}{len(found[10]) / SECONDS:>14,.0f}{each:>8.2f}", flush=True)
-                if at(found[10], 0.99) >= GOAL_MS:
+                if percentile(found[10], 0.99) >= GOAL_MS:
                     missed.append(name)
         stores.close()
     print(f"goal: p99 under {GOAL_MS:.0f} ms at 10 clients; missed by: {', '.join(missed) or 'none'}")

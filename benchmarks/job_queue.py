@@ -1,6 +1,7 @@
-"""The queue on PostgreSQL: claim-and-finish cycles per second, what a claim costs as the queue grows, and the cache.
+"""The job queue on PostgreSQL: claim-and-finish cycles per second, the cost of a claim in long queues, and the cache.
 
-The server is the tests' own, with every commit flushed to disk; ICEPACK_BENCH_POSTGRES names another's empty database.
+The server is that of the tests, with every commit flushed to disk; ICEPACK_BENCH_POSTGRES may name another, empty
+database.
 Run it with `make bench`.
 """
 
@@ -16,9 +17,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from tests.contract.bulk import analyze, empty, fill
-from tests.contract.observed import cached
-from tests.contract.postgres import PostgresServer
+from tests.contract.bulk_jobs import analyze, empty, fill
+from tests.contract.postgres_server import PostgresServer
+from tests.contract.sample_tables import cached
 
 from icepack.domain.job import JobOutcome, JobState
 from icepack.domain.table import TableId
@@ -26,23 +27,23 @@ from icepack.store.backend import Stores, open_engine, open_stores
 from icepack.store.jobs import SqlJobStore
 
 SECONDS = 4.0
+# Unmeasured cycles of each worker, because connecting and preparing statements happen only once per worker.
 WARM_UP = 8
-"""Cycles of each worker before the clock runs: connecting and preparing statements happen once in a worker's life."""
 LEASE = timedelta(minutes=5)
 DONE = JobOutcome(state=JobState.SUCCEEDED)
 TABLES, CHANGED = 2_000, 10
 
 
 @dataclass(frozen=True)
-class Figures:
+class QueueMeasurement:
     workers: int
     cycles: int
     seconds: float
     claim_ms: list[float]
 
 
-def work(url: str, name: str, seconds: float, start: Any, answers: Any) -> None:
-    """One worker, warmed up: claim, finish, and again until the time is up or nothing is left."""
+def run_worker(url: str, name: str, seconds: float, start: Any, results: Any) -> None:
+    """Runs one warmed-up worker, which claims and finishes jobs until the time is up or no job is left."""
     store = SqlJobStore(open_engine(url))
     for _ in range(WARM_UP):
         claim = store.claim(name, LEASE)
@@ -51,31 +52,32 @@ def work(url: str, name: str, seconds: float, start: Any, answers: Any) -> None:
     start.wait()
     began, claim_ms = time.monotonic(), []
     while time.monotonic() < began + seconds:
-        asked = time.perf_counter()
+        started = time.perf_counter()
         claim = store.claim(name, LEASE)
         if claim is None:
             break
-        claim_ms.append((time.perf_counter() - asked) * 1000)
+        claim_ms.append((time.perf_counter() - started) * 1000)
         store.finish(claim, DONE)
-    answers.put((began, time.monotonic(), claim_ms))
+    results.put((began, time.monotonic(), claim_ms))
     store.close()
 
 
-def measure(url: str, workers: int, seconds: float = SECONDS) -> Figures:
-    """Real processes, each with one connection."""
+def measure(url: str, workers: int, seconds: float = SECONDS) -> QueueMeasurement:
+    """Measures worker processes, each with its own connection."""
     context = multiprocessing.get_context("fork")
-    start, answers = context.Barrier(workers), context.Queue()
+    start, results = context.Barrier(workers), context.Queue()
     processes = [
-        context.Process(target=work, args=(url, f"w{number}", seconds, start, answers)) for number in range(workers)
+        context.Process(target=run_worker, args=(url, f"w{number}", seconds, start, results))
+        for number in range(workers)
     ]
     for process in processes:
         process.start()
-    told = [answers.get() for _ in processes]
+    reports = [results.get() for _ in processes]
     for process in processes:
         process.join()
-    spent = max(ended for _, ended, _ in told) - min(began for began, _, _ in told)
-    claim_ms = [ms for _, _, all_ms in told for ms in all_ms]
-    return Figures(workers, len(claim_ms), spent, claim_ms)
+    spent = max(ended for _, ended, _ in reports) - min(began for began, _, _ in reports)
+    claim_ms = [ms for _, _, all_ms in reports for ms in all_ms]
+    return QueueMeasurement(workers, len(claim_ms), spent, claim_ms)
 
 
 @contextmanager
@@ -93,10 +95,10 @@ def database() -> Iterator[str]:
         server.remove()
 
 
-def report(name: str, figures: Figures, goal: str = "") -> None:
-    ordered = sorted(figures.claim_ms)
+def report(name: str, measured: QueueMeasurement, goal: str = "") -> None:
+    ordered = sorted(measured.claim_ms)
     print(
-        f"{name:<48} {figures.workers:3} workers {figures.cycles / figures.seconds:7,.0f} cycles/s   claim "
+        f"{name:<48} {measured.workers:3} workers {measured.cycles / measured.seconds:7,.0f} cycles/s   claim "
         f"{statistics.median(ordered):6.2f} ms median {ordered[int(len(ordered) * 0.95)]:6.2f} ms p95  {goal}",
         flush=True,
     )
@@ -115,7 +117,7 @@ def measure_queue(url: str, stores: Stores) -> None:
             fill(stores.engine, "locked", blocked, 500, locked=True)
             fill(stores.engine, "waiting", blocked, 500, waiting=True)
         analyze(stores.engine)
-        report(f"the 100 that are ready of {queued:,} queued", measure(url, 1))
+        report(f"100 ready jobs of {queued:,} queued", measure(url, 1))
         empty(stores.engine)
     fill(stores.engine, "deep", 100_000, 20_000)
     analyze(stores.engine)
@@ -123,8 +125,8 @@ def measure_queue(url: str, stores: Stores) -> None:
     empty(stores.engine)
 
 
-def refresh_seconds(stores: Stores, changed: int, files: int) -> float:
-    """What the database costs a refresh: to learn what is known, to write what changed, to swap."""
+def measure_refresh_seconds(stores: Stores, changed: int, files: int) -> float:
+    """Returns the database time of a refresh: reading the known locations, writing what changed, and swapping."""
     tables = [cached(TableId("lake", ("bench",), f"t{number}"), files) for number in range(changed)]
     began = time.perf_counter()
     generation = stores.cache.begin("bench", LEASE)
@@ -135,11 +137,11 @@ def refresh_seconds(stores: Stores, changed: int, files: int) -> float:
 
 
 def measure_cache(stores: Stores) -> None:
-    full = refresh_seconds(stores, TABLES, files=40)
-    partly = statistics.median(refresh_seconds(stores, CHANGED, files) for files in range(1, 6))
-    share = f"{partly / full:.1%} of that (goal 5 %)"
+    full = measure_refresh_seconds(stores, TABLES, files=40)
+    partial = statistics.median(measure_refresh_seconds(stores, CHANGED, files) for files in range(1, 6))
+    share = f"{partial / full:.1%} of that (goal 5 %)"
     print(f"table cache, {TABLES:,} of {TABLES:,} tables written     {full:8.3f} s")
-    print(f"table cache, {CHANGED:5} of {TABLES:,} tables written     {partly:8.3f} s  {share}")
+    print(f"table cache, {CHANGED:5} of {TABLES:,} tables written     {partial:8.3f} s  {share}")
 
 
 def main() -> None:

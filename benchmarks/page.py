@@ -1,6 +1,6 @@
-"""The page in real Chromium with 10,000 cached tables: how long a first view takes, and how scrolling feels.
+"""The page in Chromium with 10,000 cached tables: the duration of first views, and frame times while scrolling.
 
-Server and browser share the machine, and each first view begins with an empty cache. Run it with `make bench`.
+Server and browser run on the same machine, and each first view starts with an empty cache. Run it with `make bench`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 from tests.page.chromium import FLAGS, find_or_install
-from tests.page.seeding import many, seed
+from tests.page.sample_tables import many, seed
 from tests.page.server import Server
 
 TABLES = 10_000
@@ -23,53 +23,53 @@ FRAME_GOAL_MS = 33.4
 SIZE: ViewportSize = {"width": 1360, "height": 860}
 SCREENS = {"Fleet": ("#/", ".lead"), "Tables": ("#/tables", ".rows-space .row:not(.is-empty)")}
 
+# Returns the milliseconds from the start of the navigation until after the frame in which the element was painted.
 WAIT_FOR = """
 selector => new Promise(done => {
-  const look = () => {
+  const check = () => {
     const found = document.querySelector(selector);
-    if (!found || !found.checkVisibility()) return requestAnimationFrame(look);
+    if (!found || !found.checkVisibility()) return requestAnimationFrame(check);
     requestAnimationFrame(() => setTimeout(() => done(performance.now())));
   };
-  look();
+  check();
 })
 """
-"""Milliseconds from the start of the navigation until after the frame in which it was painted."""
 SCROLL = """
 ([step, frames]) => new Promise(done => {
-  const grid = document.querySelector('.rows'), took = [];
+  const grid = document.querySelector('.rows'), durations = [];
   let last = performance.now();
   const next = now => {
-    took.push(now - last);
+    durations.push(now - last);
     last = now;
     grid.scrollTop += step;
-    if (took.length <= frames) requestAnimationFrame(next); else done(took.slice(1));
+    if (durations.length <= frames) requestAnimationFrame(next); else done(durations.slice(1));
   };
   requestAnimationFrame(next);
 })
 """
 
 
-def first_views(browser: Browser, url: str, path: str, selector: str) -> tuple[list[float], list[float]]:
-    """How long each took, and how long the page's own thread worked for it."""
-    took, worked = [], []
+def measure_first_views(browser: Browser, url: str, path: str, selector: str) -> tuple[list[float], list[float]]:
+    """Returns the duration of each view, and the CPU time of the page's thread."""
+    durations, worked = [], []
     for _ in range(VIEWS):
         context = browser.new_context(viewport=SIZE)
         page = context.new_page()
         session = context.new_cdp_session(page)
         session.send("Performance.enable", {"timeDomain": "threadTicks"})
         page.goto(f"{url}/{path}", wait_until="commit")
-        took.append(float(page.evaluate(WAIT_FOR, selector)))
+        durations.append(float(page.evaluate(WAIT_FOR, selector)))
         metrics = {item["name"]: item["value"] for item in session.send("Performance.getMetrics")["metrics"]}
         worked.append(metrics["TaskDuration"] * 1000)
         context.close()
-    return sorted(took), sorted(worked)
+    return sorted(durations), sorted(worked)
 
 
 def frames(page: Page, step: int, count: int) -> list[float]:
     return sorted(page.evaluate(SCROLL, [step, count]))
 
 
-def at(ordered: list[float], share: float) -> float:
+def percentile(ordered: list[float], share: float) -> float:
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
 
 
@@ -77,25 +77,26 @@ def measure_scrolling(browser: Browser, url: str) -> None:
     page = browser.new_page(viewport=SIZE)
     page.goto(f"{url}/#/tables")
     page.locator("#row-0:not(.is-empty)").wait_for()
-    for name, step, count in (("slowly", 40, 240), ("fast", 400, 240), ("wildly", 4000, 120)):
+    for name, step, count in (("slow", 40, 240), ("fast", 400, 240), ("faster", 4000, 120)):
         page.evaluate("() => { document.querySelector('.rows').scrollTop = 0; }")
-        took = frames(page, step, count)
-        late = sum(ms > FRAME_GOAL_MS for ms in took) / len(took)
+        durations = frames(page, step, count)
+        late = sum(ms > FRAME_GOAL_MS for ms in durations) / len(durations)
         print(
-            f"scroll {name:<8} {step:>5} px a frame: p50 {at(took, 0.5):5.1f}  p95 {at(took, 0.95):5.1f}  "
-            f"worst {took[-1]:5.1f} ms; {late:.1%} of frames over {FRAME_GOAL_MS} ms"
+            f"scroll {name:<8} {step:>5} px per frame: p50 {percentile(durations, 0.5):5.1f}  "
+            f"p95 {percentile(durations, 0.95):5.1f}  "
+            f"worst {durations[-1]:5.1f} ms; {late:.1%} of frames over {FRAME_GOAL_MS} ms"
         )
     jump = page.evaluate(
         """last => new Promise(done => {
           const grid = document.querySelector('.rows'), began = performance.now();
           grid.scrollTop = grid.scrollHeight;
-          const look = () => document.querySelector(`#row-${last}:not(.is-empty)`)
-            ? done(performance.now() - began) : requestAnimationFrame(look);
-          look();
+          const check = () => document.querySelector(`#row-${last}:not(.is-empty)`)
+            ? done(performance.now() - began) : requestAnimationFrame(check);
+          check();
         })""",
         TABLES - 1,
     )
-    print(f"from where that ended to the very last table: {jump:,.0f} ms")
+    print(f"jump from there to the last table: {jump:,.0f} ms")
     page.close()
 
 
@@ -115,16 +116,17 @@ def main() -> None:
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=find_or_install(), args=list(FLAGS))
                 for name, (path, selector) in SCREENS.items():
-                    took, worked = first_views(browser, server.url, path, selector)
+                    durations, worked = measure_first_views(browser, server.url, path, selector)
                     print(
-                        f"first view of {name:<7} median {statistics.median(took):5.0f}  worst {took[-1]:5.0f} ms "
-                        f"(goal: under {GOAL_MS:.0f} ms); the page's thread worked {statistics.median(worked):.0f} ms",
+                        f"first view of {name:<7} median {statistics.median(durations):5.0f}  "
+                        f"worst {durations[-1]:5.0f} ms "
+                        f"(goal: under {GOAL_MS:.0f} ms); CPU of the page's thread {statistics.median(worked):.0f} ms",
                         flush=True,
                     )
                 measure_scrolling(browser, server.url)
                 browser.close()
         finally:
-            server.end()
+            server.stop()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Planner and inspector on a table of 10,000 data files: metadata only, no data is written.
+"""Planner and inspector on a table of 10,000 data files; only metadata is written.
 
 Prints wall and CPU seconds, cold and warm. Run it with `make bench`.
 """
@@ -15,7 +15,8 @@ from uuid import uuid4
 
 from icepack.catalog.catalog import Catalogs
 from icepack.catalog.inspector import PyIcebergInspector
-from icepack.catalog.manifests import FileManifestCache, ManifestReader
+from icepack.catalog.manifest_cache import FileManifestCache
+from icepack.catalog.manifests import ManifestReader
 from icepack.domain.actions import Strategy
 from icepack.domain.plan.compaction import plan_compaction
 from icepack.domain.plan.cost import CostModel
@@ -30,7 +31,7 @@ ROUNDS = 5
 
 
 def build(root: Path) -> tuple[Catalogs, TableId]:
-    """A day-partitioned table whose manifests list files that nobody will open."""
+    """Creates a table partitioned by day whose manifests list files that are never opened."""
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.schema import Schema
     from pyiceberg.transforms import DayTransform
@@ -57,7 +58,7 @@ def append(catalogs: Catalogs, table: TableId, count: int) -> None:
 
 
 def data_file(loaded: Any, number: int) -> Any:
-    """With statistics on fourteen columns, as a real writer leaves them."""
+    """Builds a file entry with statistics on fourteen columns, as a real writer would."""
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.typedef import Record
 
@@ -83,7 +84,7 @@ def data_file(loaded: Any, number: int) -> Any:
     )
 
 
-def timed(work: Callable[[], Any]) -> tuple[float, float]:
+def measure(work: Callable[[], Any]) -> tuple[float, float]:
     wall, cpu = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - wall, time.process_time() - cpu
@@ -100,14 +101,14 @@ def main() -> None:
         catalogs, table = build(root)
         inspector = PyIcebergInspector(catalogs, ManifestReader(FileManifestCache(root / "cache" / "manifests.db")))
         print(f"{FILES:,} data files in {FILES // FILES_PER_COMMIT} manifests, {DAYS} partitions; medians of {ROUNDS}")
-        report("inspect, nothing kept yet", [timed(lambda: inspector.inspect(table))])
-        report("inspect again, nothing changed", [timed(lambda: inspector.inspect(table)) for _ in range(ROUNDS)])
+        report("inspect, empty cache", [measure(lambda: inspector.inspect(table))])
+        report("inspect again, nothing changed", [measure(lambda: inspector.inspect(table)) for _ in range(ROUNDS)])
         after_append = []
         for _ in range(ROUNDS):
             append(catalogs, table, 10)
-            after_append.append(timed(lambda: inspector.inspect(table)))
+            after_append.append(measure(lambda: inspector.inspect(table)))
         report("inspect again after one append", after_append, "(goal < 0.2 s)")
-        report("list the files to plan from", [timed(lambda: inspector.files(table)) for _ in range(ROUNDS)])
+        report("list the files to plan from", [measure(lambda: inspector.files(table)) for _ in range(ROUNDS)])
         listing = inspector.files(table)
         rules = SelectionRules(target_file_bytes=512 * MIB)
 
@@ -116,13 +117,13 @@ def main() -> None:
                 listing, strategy=Strategy.SMALL_FILES, rules=rules, model=CostModel(), now=datetime.now(UTC)
             )
 
-        report("plan", [timed(plan) for _ in range(ROUNDS)])
+        report("plan", [measure(plan) for _ in range(ROUNDS)])
 
         def list_and_plan() -> None:
             inspector.files(table)
             plan()
 
-        report("list and plan, warm", [timed(list_and_plan) for _ in range(ROUNDS)], "(goal < 1 s)")
+        report("list and plan, warm", [measure(list_and_plan) for _ in range(ROUNDS)], "(goal < 1 s)")
 
 
 if __name__ == "__main__":

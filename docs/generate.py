@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference, and tables in other pages, from the code; `--check` only compares."""
+"""Generates the pages of docs/reference, and tables in other pages, from the code; `--check` only compares."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from generator import api, cli, configuration, exit_codes, health, metrics, policy, shapes
+from generator import api, cli, configuration, exit_codes, health, metrics, policy, record_types
 
 DOCS = Path(__file__).parent
 
@@ -16,39 +16,39 @@ PAGES = {
     "reference/cli.md": cli.page,
     "reference/configuration.md": configuration.page,
     "reference/policy.md": policy.page,
-    "reference/json.md": shapes.page,
+    "reference/json.md": record_types.page,
     "reference/exit-codes.md": exit_codes.page,
     "reference/health-issues.md": health.page,
     "reference/metrics.md": metrics.page,
 }
+# The text between `<!-- name:begin -->` and `<!-- name:end -->` in pages that are otherwise written by hand.
 INSERTS = {("concepts.md", "issues"): health.summary}
-"""What stands between `<!-- name:begin -->` and `<!-- name:end -->` in a page that is written by hand."""
 
 
-def wanted() -> Iterator[tuple[Path, str]]:
-    """Every page that is made here, as it should be."""
+def expected_pages() -> Iterator[tuple[Path, str]]:
+    """Every generated page with its expected content."""
     for name, page in PAGES.items():
         yield DOCS / name, page()
     for (name, mark), text in INSERTS.items():
-        yield DOCS / name, _inserted(_written(DOCS / name), mark, text())
+        yield DOCS / name, _insert(_read(DOCS / name), mark, text())
 
 
 def stale() -> list[str]:
-    """The pages that do not say what the code says."""
-    return [path.name for path, text in wanted() if _written(path) != text]
+    """The pages that are outdated."""
+    return [path.name for path, text in expected_pages() if _read(path) != text]
 
 
 def write() -> None:
-    for path, text in wanted():
+    for path, text in expected_pages():
         path.write_text(text, encoding="utf-8")
 
 
-def _inserted(page: str, mark: str, text: str) -> str:
+def _insert(page: str, mark: str, text: str) -> str:
     begin, end = f"<!-- {mark}:begin -->", f"<!-- {mark}:end -->"
     return re.sub(f"(?s){begin}.*{end}", lambda _: f"{begin}\n{text}\n{end}", page)
 
 
-def _written(path: Path) -> str:
+def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--check"]:
         old = stale()
         if old:
-            print(f"Stale: {', '.join(old)}. Run: python docs/generate.py")
+            print(f"Outdated: {', '.join(old)}. Run: python docs/generate.py")
         return 1 if old else 0
     write()
     return 0

@@ -19,7 +19,7 @@ PICTURE = Path(__file__).parent / "pictures" / "demo.svg"
 def main() -> int:
     recording = Console(record=True, width=140, force_terminal=False, color_system="truecolor", highlight=False)
     console.console.cache_clear()
-    for module in ("pictures", "render", "runs"):
+    for module in ("console", "output.health", "output.progress", "output.runs"):
         __import__(f"icepack.cli.{module}")
         sys.modules[f"icepack.cli.{module}"].console = lambda: recording
     with tempfile.TemporaryDirectory() as folder:

@@ -17,7 +17,7 @@ from tests.page.server import Server  # noqa: E402
 
 SIZE = {"width": 1360, "height": 920}
 PICTURES = {
-    "page-fleet.png": ("#/", ".sickest .score", "light"),
+    "page-fleet.png": ("#/", ".unhealthy .score", "light"),
     "page-table.png": ("#/tables/lake.iot.sensor_readings", ".chart .snapshot", "dark"),
 }
 
@@ -45,7 +45,7 @@ def main(folder: Path) -> None:
                 take(browser, server.url, name)
             browser.close()
     finally:
-        server.end()
+        server.stop()
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Compaction measured: Spark's procedure, icepack's native rewrite and its bare kernel on the same files."""
+"""Compaction benchmark: Spark's procedure, icepack's native rewrite and its bare kernel on the same files."""

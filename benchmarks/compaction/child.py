@@ -1,6 +1,6 @@
-"""The process that is measured: told over its standard input what to do, it answers with one line of JSON each time.
+"""The measured process: reads requests from standard input and answers each with one line of JSON.
 
-Who starts it watches it from outside, so that watching costs it nothing.
+It is measured from outside by the process that starts it, so that measuring costs it nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compaction.engines import BareKernel, Engine, IcepackNative, SparkProcedure
-from benchmarks.compaction.workloads import chosen
+from benchmarks.compaction.workloads import select_workloads
 
 from icepack.domain.table import TableId
 from icepack.domain.verification import ProofLevel
@@ -33,20 +33,20 @@ def main() -> None:
     engine = ENGINES[name](Path(folder))
     try:
         for line in sys.stdin:
-            order = json.loads(line)
-            (workload,) = chosen(order["workload"])
-            _say(_timed(lambda: engine.compact(workload, TableId.parse(order["table"]))))  # noqa: B023
+            request = json.loads(line)
+            (workload,) = select_workloads(request["workload"])
+            _write(_time(lambda: engine.compact(workload, TableId.parse(request["table"]))))  # noqa: B023
     finally:
         engine.close()
 
 
-def _timed(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    began = time.perf_counter()
+def _time(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    start = time.perf_counter()
     answer = work()
-    return {"wall_seconds": time.perf_counter() - began, **answer}
+    return {"wall_seconds": time.perf_counter() - start, **answer}
 
 
-def _say(answer: dict[str, Any]) -> None:
+def _write(answer: dict[str, Any]) -> None:
     print(json.dumps(answer), flush=True)
 
 

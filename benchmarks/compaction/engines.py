@@ -1,4 +1,4 @@
-"""The three that are measured, behind one method."""
+"""The measured engines behind one protocol: Spark's procedure, icepack's native rewrite and its bare kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from benchmarks.compaction.workloads import TARGET_FILE_BYTES, Deletes, Workload
 
 from icepack.catalog.catalog import Catalogs
 from icepack.catalog.inspector import PyIcebergInspector
-from icepack.catalog.manifests import ManifestReader, MemoryManifestCache
+from icepack.catalog.manifest_cache import MemoryManifestCache
+from icepack.catalog.manifests import ManifestReader
 from icepack.domain.actions import Compact, Layout, RewriteEngine
 from icepack.domain.plan.compaction import CompactionPlan, plan_action
 from icepack.domain.plan.select import SelectionRules
@@ -32,65 +33,65 @@ from icepack.domain.verification import (
     NativeDisabled,
     ProofLevel,
     VerificationStore,
-    groups_to_compare,
+    select_groups_to_compare,
 )
 from icepack.engine.native import compaction
 from icepack.engine.spark import SparkSessionEngine
-from icepack.kernel.executor import Answer, Assignment, work
-from icepack.kernel.memory import GENEROUS
+from icepack.kernel.executor import TaskAssignment, TaskResult, run_task
+from icepack.kernel.memory import HIGH_MEMORY_ENVIRONMENT
 
+# Part of the names of the bare kernel's outputs, which are in the same folder as those of the same tasks on Spark.
 KERNEL_ATTEMPT = 9
-"""In the names of the bare kernel's outputs, which lie beside those of the same tasks on Spark."""
-MOST_GROUPS = 32
-"""More than any workload has."""
+# More groups than any workload has.
+MAX_GROUPS = 32
+# Long enough for all processes of the pool to start before any of them gets a task.
 START_SECONDS = 1.0
-"""Long enough for all processes of the pool to be there before any of them is given something to do."""
 
-Said = dict[str, Any]
+EngineReport = dict[str, Any]
 
 
 def unsampled_job_id() -> UUID:
-    """A job none of whose groups is drawn for the sample: what the sample costs is computed, not measured.
+    """Returns a job id with which no group is sampled, because the cost of the sample is computed, not measured.
 
-    Copies of a table share a folder, and outputs are named after their job, so every run needs an id of its own.
+    Copies of a table share a folder, and outputs are named after their job, so every run needs its own id.
     """
-    groups = [GroupClasses(number=number, class_ids=frozenset()) for number in range(MOST_GROUPS)]
+    groups = [GroupClasses(number=number, class_ids=frozenset()) for number in range(MAX_GROUPS)]
     now = datetime.now(UTC)
     while True:
         job_id = uuid4()
-        if not groups_to_compare(
+        if not select_groups_to_compare(
             groups, level=ProofLevel.SAMPLED, trusted=(), last_checked_at=now, now=now, seed=str(job_id)
         ):
             return job_id
 
 
 class Engine(Protocol):
-    def compact(self, workload: Workload, table: TableId) -> Said: ...
+    def compact(self, workload: Workload, table: TableId) -> EngineReport: ...
 
     def close(self) -> None: ...
 
 
 class SparkProcedure:
-    """Iceberg's `rewriteDataFiles`, which plans and commits by itself."""
+    """Iceberg's `rewriteDataFiles`, which plans and commits itself."""
 
     def __init__(self, folder: Path) -> None:
         self._sessions = sessions(folder)
         self._engine = SparkSessionEngine(self._sessions)
 
-    def compact(self, workload: Workload, table: TableId) -> Said:
+    def compact(self, workload: Workload, table: TableId) -> EngineReport:
         context = RunContext(stamp=Stamp(job_id=uuid4()), now=datetime.now(UTC))
-        self._engine.run(table, action(workload, RewriteEngine.SPARK), context)
+        self._engine.run(table, build_action(workload, RewriteEngine.SPARK), context)
         return {}
 
     def close(self) -> None:
         self._sessions.close()
 
 
-class SteadyState(VerificationStore):
-    """A state in which every class of files has earned its trust and no sample is due; nothing is remembered."""
+class VerifiedState(VerificationStore):
+    """A store in which every file class is verified and no sample is due; it stores nothing."""
 
     def trusted_classes(self, table: TableId, table_uuid: str, kernel_version: str) -> frozenset[str]:
-        return Everything()
+        return AllClasses()
 
     def last_checked_at(self, table: TableId, table_uuid: str) -> datetime | None:
         return datetime.now(UTC)
@@ -111,13 +112,13 @@ class SteadyState(VerificationStore):
         return []
 
 
-class Everything(frozenset[str]):
+class AllClasses(frozenset[str]):
     def __contains__(self, _: object) -> bool:
         return True
 
 
 class IcepackNative:
-    """Planned from the manifests, rewritten on Spark's executors, committed through Iceberg's Java API."""
+    """icepack's native rewrite: plans from manifests, rewrites on Spark executors, commits with Iceberg's Java API."""
 
     def __init__(self, folder: Path, proof: ProofLevel = ProofLevel.SAMPLED) -> None:
         self._folder = folder
@@ -126,110 +127,110 @@ class IcepackNative:
         self._engine = SparkSessionEngine(self._sessions)
         reader = ManifestReader(MemoryManifestCache())
         self._inspector = PyIcebergInspector(Catalogs(catalogs(folder)), reader)
-        self._tapes: dict[Path, Tape] = {}
+        self._recordings: dict[Path, RecordedTasks] = {}
 
-    def compact(self, workload: Workload, table: TableId) -> Said:
-        wanted = replace(action(workload, RewriteEngine.NATIVE), proof=self._proof)
+    def compact(self, workload: Workload, table: TableId) -> EngineReport:
+        action = replace(build_action(workload, RewriteEngine.NATIVE), proof=self._proof)
         now = datetime.now(UTC)
         context = RunContext(
             stamp=Stamp(job_id=unsampled_job_id()),
             now=now,
-            plan=lambda: self._plan(table, wanted, now),
-            verification=SteadyState(),
+            plan=self._plan(table, action, now),
+            verification=VerifiedState(),
         )
-        with recorded(self._sessions.spark.sparkContext) as tape:
-            result = self._engine.run(table, wanted, context)
-        self._tapes[tape_of(self._folder, table)] = tape
-        ways = result.details.get("groups", [])
-        return {**tape.said, "left_to_spark": sorted({way["why"] for way in ways if "why" in way})}
+        with record_tasks(self._sessions.spark.sparkContext) as recording:
+            result = self._engine.run(table, action, context)
+        self._recordings[recording_path(self._folder, table)] = recording
+        groups = result.details.get("groups", [])
+        return {**recording.report, "left_to_spark": sorted({group["why"] for group in groups if "why" in group})}
 
     def close(self) -> None:
-        """The tasks are kept for the bare kernel now, since nobody measures any more."""
-        for path, tape in self._tapes.items():
-            tape.save(path)
+        """Saves the tasks for the bare kernel only now, when nothing is measured any more."""
+        for path, recording in self._recordings.items():
+            recording.save(path)
         self._sessions.close()
 
-    def _plan(self, table: TableId, wanted: Compact, now: datetime) -> CompactionPlan:
+    def _plan(self, table: TableId, action: Compact, now: datetime) -> CompactionPlan:
         listing = self._inspector.files(table)
-        return plan_action(wanted, listing, otherwise=SelectionRules.by_hand(TARGET_FILE_BYTES), now=now)
+        return plan_action(action, listing, defaults=SelectionRules.iceberg_defaults(TARGET_FILE_BYTES), now=now)
 
 
 class BareKernel:
-    """The very tasks that icepack gave to Spark, in processes of their own; nothing is planned or committed."""
+    """Runs the same tasks that icepack gave to Spark, in separate processes, without planning or committing."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        # Its processes load PyArrow before they are given a task, so it has to be said before they are there.
-        os.environ.update(GENEROUS)
+        # The processes of the pool load PyArrow before their first task, so this has to be set before they start.
+        os.environ.update(HIGH_MEMORY_ENVIRONMENT)
         self._pool = ProcessPoolExecutor(CORES, mp_context=multiprocessing.get_context("spawn"))
         list(self._pool.map(time.sleep, [START_SECONDS] * CORES))
 
-    def compact(self, workload: Workload, table: TableId) -> Said:
-        tape = Tape.load(tape_of(self._folder, table))
-        jobs = [self._pool.submit(work, task, tape.storage, KERNEL_ATTEMPT) for task in tape.tasks]
-        return said_of([job.result() for job in jobs])
+    def compact(self, workload: Workload, table: TableId) -> EngineReport:
+        recording = RecordedTasks.load(recording_path(self._folder, table))
+        jobs = [self._pool.submit(run_task, task, recording.storage, KERNEL_ATTEMPT) for task in recording.tasks]
+        return summarize([job.result() for job in jobs])
 
     def close(self) -> None:
         self._pool.shutdown()
 
 
 @dataclass(slots=True)
-class Tape:
-    """Tasks as they went to Spark, and what came back."""
+class RecordedTasks:
+    """The tasks that were given to Spark, and a report of their results."""
 
-    tasks: list[Assignment] = field(default_factory=list)
+    tasks: list[TaskAssignment] = field(default_factory=list)
     storage: dict[str, str] = field(default_factory=dict)
-    said: Said = field(default_factory=dict)
+    report: EngineReport = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         path.write_bytes(pickle.dumps((self.tasks, self.storage)))
 
     @classmethod
-    def load(cls, path: Path) -> Tape:
+    def load(cls, path: Path) -> RecordedTasks:
         return cls(*pickle.loads(path.read_bytes()))
 
 
-def tape_of(folder: Path, table: TableId) -> Path:
-    """One for all copies of a table: their files are the same."""
+def recording_path(folder: Path, table: TableId) -> Path:
+    """Returns one path for all copies of a table, because their files are the same."""
     return folder / f"{table.catalog}-{table.name.partition('__')[0]}.tasks"
 
 
 @contextmanager
-def recorded(context: Any) -> Iterator[Tape]:
-    """Listens in where icepack hands its tasks to Spark: the benchmark makes none of its own."""
-    caller: Any = compaction
-    tape, parallelize, run_tasks = Tape(), context.parallelize, caller.run_tasks
+def record_tasks(context: Any) -> Iterator[RecordedTasks]:
+    """Records the tasks that icepack gives to Spark, because the benchmark builds no tasks itself."""
+    module: Any = compaction
+    recording, parallelize, run_tasks = RecordedTasks(), context.parallelize, module.run_tasks
 
-    def listen(items: Sequence[Any], *arguments: Any) -> Any:
-        tape.tasks += [item for item in items if isinstance(item, Assignment)]
+    def record_and_parallelize(items: Sequence[Any], *arguments: Any) -> Any:
+        recording.tasks += [item for item in items if isinstance(item, TaskAssignment)]
         return parallelize(items, *arguments)
 
-    def run(spark: Any, tasks: Any, storage: Mapping[str, str], *arguments: Any) -> list[Answer]:
-        answers: list[Answer] = run_tasks(spark, tasks, storage, *arguments)
-        tape.storage, tape.said = dict(storage), said_of(answers)
-        return answers
+    def run(spark: Any, tasks: Any, storage: Mapping[str, str], *arguments: Any) -> list[TaskResult]:
+        results: list[TaskResult] = run_tasks(spark, tasks, storage, *arguments)
+        recording.storage, recording.report = dict(storage), summarize(results)
+        return results
 
-    context.parallelize, caller.run_tasks = listen, run
+    context.parallelize, module.run_tasks = record_and_parallelize, run
     try:
-        yield tape
+        yield recording
     finally:
-        context.parallelize, caller.run_tasks = parallelize, run_tasks
+        context.parallelize, module.run_tasks = parallelize, run_tasks
 
 
-def said_of(answers: Sequence[Answer]) -> Said:
-    refused = [answer.uncovered for answer in answers if answer.uncovered]
+def summarize(results: Sequence[TaskResult]) -> EngineReport:
+    refused = [result.unsupported for result in results if result.unsupported]
     if refused:
         raise RuntimeError(f"The kernel refused a task: {refused[0]}.")
-    written = [answer.written for answer in answers if answer.written]
+    written = [result.written for result in results if result.written]
     return {
         "files": {file.path: file.bytes for item in written for file in item.files},
-        "tasks": len(answers),
+        "tasks": len(results),
         "task_lifetime_peak_bytes": max((item.peak_bytes for item in written), default=0),
     }
 
 
-def action(workload: Workload, engine: RewriteEngine) -> Compact:
-    """The same for either; a threshold on deletes also has the ones that dangle removed."""
+def build_action(workload: Workload, engine: RewriteEngine) -> Compact:
+    """Builds the same action for all engines; the delete file threshold also removes dangling deletes."""
     has_delete_files = workload.deletes in (Deletes.POSITION, Deletes.EQUALITY)
     return Compact(
         layout=Layout.SORT if workload.sort_by else Layout.BINPACK,

@@ -1,14 +1,14 @@
-"""From the measured rate to what a larger table would need: reckoned, and nowhere called a measurement."""
+"""Extrapolates from the measured rate to larger tables; the results are labelled as computed, not measured."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 
-from benchmarks.compaction.campaign import Findings, Inputs
+from benchmarks.compaction.benchmark_run import BenchmarkResults, Inputs
 from benchmarks.compaction.measure import Measurement
 
-from icepack.domain.plan.cost import CostModel, price_rewrite
+from icepack.domain.plan.cost import CostModel, estimate_rewrite_cost
 
 GB = 10**9
 TOTAL_GB = 100
@@ -20,20 +20,20 @@ LIMIT_DOLLARS_PER_GB = 0.05
 class Extrapolation:
     workload: str
     bytes_per_core_second: float
+    # Cores needed to compact 100 GB in five minutes.
     cores: int
-    """That 100 GB take in five minutes."""
+    # Cost of compute and requests at the prices of the cost model.
     dollars_per_gb: float
-    """Compute and requests, at the cost model's own prices."""
 
 
-def extrapolated(found: Findings) -> list[Extrapolation]:
+def extrapolate(found: BenchmarkResults) -> list[Extrapolation]:
     native = [item for item in found.results if item.engine == "icepack" and not item.left_to_spark]
-    return [_extrapolated(item, found.inputs[item.workload]) for item in native]
+    return [_extrapolate_workload(item, found.inputs[item.workload]) for item in native]
 
 
-def _extrapolated(item: Measurement, inputs: Inputs) -> Extrapolation:
+def _extrapolate_workload(item: Measurement, inputs: Inputs) -> Extrapolation:
     rate = inputs.bytes / item.cpu_seconds
-    cost = price_rewrite(
+    cost = estimate_rewrite_cost(
         replace(CostModel(), rewrite_bytes_per_core_second=rate),
         files_in=inputs.files,
         delete_files_in=inputs.delete_files,

@@ -1,4 +1,4 @@
-"""Data files as a writer leaves them: zstd, field ids, statistics for the manifests."""
+"""Writes data files as a real writer does: with zstd, field ids and statistics for the manifests."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def write_files(schema: Schema, folder: Path, data: DataSet) -> Iterator[DataFil
     folder.mkdir()
 
     def write(number: int) -> DataFile:
-        return _write_file(schema, folder / f"{number:05d}.parquet", data, data.make(number, data.rows_per_file))
+        return _write_file(schema, folder / f"{number:05d}.parquet", data, data.generate(number, data.rows_per_file))
 
     with ThreadPoolExecutor(CORES) as pool:
         yield from pool.map(write, range(data.files))
 
 
 def local_path(location: str) -> Path:
-    """Of `file:/a`, as Spark spells it, and of `file:///a`."""
+    """Returns the path of `file:/a`, as Spark writes it, and of `file:///a`."""
     return Path("/" + location.removeprefix("file:").lstrip("/"))
 
 
-def moved(file: DataFile, location: str) -> DataFile:
-    """The same file in another place."""
+def relocate(file: DataFile, location: str) -> DataFile:
+    """Returns the same file entry with another location."""
     names = [field.name for field in DATA_FILE_TYPE[DEFAULT_READ_VERSION].fields]
     facts = {name: getattr(file, name) for name in names}
     return DataFile.from_args(**{**facts, "file_path": location, "spec_id": 0})

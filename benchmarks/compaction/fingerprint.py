@@ -1,4 +1,4 @@
-"""Whether two sets of rows are the same, in whatever order they lie."""
+"""Fingerprints of sets of rows, which are equal for the same rows in any order."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ LINEAGE = ("_row_id", "_last_updated_sequence_number")
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """How many rows, and the sum and the exclusive or of a hash over all their columns."""
+    """The number of rows, and the sum and the exclusive or of a hash over all their columns."""
 
     rows: int
     total: int
     mixed: int
 
 
-def of_table(spark: SparkSession, table: TableId, *, has_lineage: bool) -> Fingerprint:
-    """Of v3 tables with the rows' identities, which are columns that one has to ask for."""
+def fingerprint_table(spark: SparkSession, table: TableId, *, has_lineage: bool) -> Fingerprint:
+    """For v3 tables, the fingerprint includes the row lineage, whose columns have to be selected explicitly."""
     frame = spark.table(sql.table_name(table))
-    return _of(frame, [*frame.columns, *(LINEAGE if has_lineage else ())], frame)
+    return _compute(frame, [*frame.columns, *(LINEAGE if has_lineage else ())], frame)
 
 
-def of_files(spark: SparkSession, paths: list[str], *, like: TableId, has_lineage: bool) -> Fingerprint:
+def fingerprint_files(spark: SparkSession, paths: list[str], *, like: TableId, has_lineage: bool) -> Fingerprint:
     table = spark.table(sql.table_name(like))
     frame = spark.read.parquet(*paths)
-    return _of(frame, [*table.columns, *(LINEAGE if has_lineage else ())], table)
+    return _compute(frame, [*table.columns, *(LINEAGE if has_lineage else ())], table)
 
 
-def _of(frame: DataFrame, columns: list[str], like: DataFrame) -> Fingerprint:
+def _compute(frame: DataFrame, columns: list[str], like: DataFrame) -> Fingerprint:
     maps = {field.name for field in like.schema.fields if isinstance(field.dataType, MapType)}
     hashed = f.xxhash64(*(_hashable(name, name in maps) for name in columns))
     found: Any = (
@@ -48,5 +48,5 @@ def _of(frame: DataFrame, columns: list[str], like: DataFrame) -> Fingerprint:
 
 
 def _hashable(name: str, is_map: bool) -> Column:
-    """Spark hashes no map: its entries could lie in another order, which a rewrite must not change anyway."""
+    """Hashes maps by their entries, because Spark cannot hash maps; a rewrite must not change the order of entries."""
     return f.map_entries(f.col(name)) if is_map else f.col(name)

@@ -1,4 +1,4 @@
-"""All tables of a run: on disk, where times are taken, and a few files of each in a bucket that counts requests."""
+"""All tables of a run: on disk for measuring time, and a few files of each in a bucket for counting requests."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from benchmarks.compaction.bucket import NAME, Server, served
-from benchmarks.compaction.files import local_path, moved, write_files
-from benchmarks.compaction.session import BUCKET, NAMESPACE, catalogs, sessions, tell_endpoint
+from benchmarks.compaction.fake_s3 import NAME, Server, run_server
+from benchmarks.compaction.files import local_path, relocate, write_files
+from benchmarks.compaction.session import BUCKET, NAMESPACE, catalogs, sessions, write_endpoint
 from benchmarks.compaction.tables import Tables
 from benchmarks.compaction.workloads import REQUEST_FILES, WARM_FILES, DataSet, Workload
 from pyiceberg.catalog import Catalog, load_catalog
@@ -32,38 +32,38 @@ class Written:
 
 
 class BenchLake:
-    """With a Spark session that is never measured: it prepares and checks."""
+    """The benchmark's lake, with a Spark session that prepares and verifies tables and is never measured."""
 
     def __init__(self, folder: Path, server: Server) -> None:
-        tell_endpoint(folder, server.endpoint)
+        write_endpoint(folder, server.endpoint)
         self.folder = folder
         self.requests = server.bucket.requests
         self._server = server
-        self._catalog = _opened(folder, LAKE)
+        self._catalog = _open_catalog(folder, LAKE)
         self.sessions = sessions(folder)
-        self.local = Tables(self._catalog, self.sessions, self._keep)
-        self.bucket = Tables(_opened(folder, BUCKET), self.sessions, self._upload)
+        self.local = Tables(self._catalog, self.sessions, self._write_local)
+        self.bucket = Tables(_open_catalog(folder, BUCKET), self.sessions, self._upload)
         (folder / "data").mkdir()
 
     def write(self, data: DataSet) -> Written:
-        like = data.make(0, 1).schema
+        like = data.generate(0, 1).schema
         schema = self._catalog.create_table((NAMESPACE, f"schema_{data.name}"), like).schema()
         files = tuple(write_files(schema, self.folder / "data" / data.name, data))
-        return Written(like, self.local.written_by_spark(data.name, like, files) if data.is_by_spark else files)
+        return Written(like, self.local.rewrite_with_spark(data.name, like, files) if data.is_by_spark else files)
 
     def build(self, workload: Workload, data: Written) -> None:
-        """The table, a small one to warm an engine up with, and one in the bucket."""
+        """Builds the measured table, a small one to warm up an engine, and one in the bucket."""
         self.local.create(f"warm_{workload.key}", data.like, data.files[:WARM_FILES])
         self.local.create(workload.key, data.like, data.files)
         self.local.delete_from(workload.key, workload, sum(file.record_count for file in data.files))
-        few = [moved(file, self._upload_copy(file)) for file in data.files[:REQUEST_FILES]]
+        few = [relocate(file, self._upload_copy(file)) for file in data.files[:REQUEST_FILES]]
         self.bucket.create(workload.key, data.like, few)
         self.bucket.delete_from(workload.key, workload, sum(file.record_count for file in few))
 
     def close(self) -> None:
         self.sessions.close()
 
-    def _keep(self, name: str, content: bytes) -> str:
+    def _write_local(self, name: str, content: bytes) -> str:
         path = self.folder / "data" / name
         path.write_bytes(content)
         return path.as_uri()
@@ -78,8 +78,8 @@ class BenchLake:
 
 
 @contextmanager
-def opened_lake(folder: Path) -> Iterator[BenchLake]:
-    with served() as server:
+def open_lake(folder: Path) -> Iterator[BenchLake]:
+    with run_server() as server:
         lake = BenchLake(folder, server)
         try:
             yield lake
@@ -87,5 +87,5 @@ def opened_lake(folder: Path) -> Iterator[BenchLake]:
             lake.close()
 
 
-def _opened(folder: Path, name: str) -> Catalog:
+def _open_catalog(folder: Path, name: str) -> Catalog:
     return load_catalog(name, **catalogs(folder)[name])

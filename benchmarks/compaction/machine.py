@@ -1,4 +1,4 @@
-"""The machine in a few words, without its name and without a path."""
+"""Describes the machine and its settings, without names or paths."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def settings() -> dict[str, Any]:
 
 
 def load_per_core() -> float:
-    """Of the last minute: what else the machine is busy with."""
+    """Returns the load average of the last minute per core."""
     return os.getloadavg()[0] / len(os.sched_getaffinity(0))
 
 
@@ -44,10 +44,11 @@ def _field(path: str, name: str) -> str:
 
 
 def touch_memory(size: int) -> None:
-    """Takes memory and gives it back, so that whoever asks next is served from it.
+    """Allocates and frees memory, so that the next process gets its memory without delay.
 
-    A virtual machine may have lent free memory to its host, and the first few GB are not among it; who takes more pays
-    for getting the rest back. An engine with a JVM would pay for memory that one without does not reach.
+    A virtual machine may have returned free memory to its host, except for the first few GB; a process that needs more
+    waits until the host gives it back. Without this, an engine with a JVM would pay for memory that an engine without
+    one never allocates.
     """
     if size:
         with mmap(-1, size) as taken:

@@ -1,4 +1,4 @@
-"""The results as JSON and as tables; what is only reckoned from them says so."""
+"""Writes the results as JSON and prints them as tables; computed values are labelled as such."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.compaction.campaign import Findings
+from benchmarks.compaction.benchmark_run import BenchmarkResults
 from benchmarks.compaction.extrapolate import (
     GB,
     LIMIT_DOLLARS_PER_GB,
     MINUTES,
     TOTAL_GB,
     Extrapolation,
-    extrapolated,
+    extrapolate,
 )
 from benchmarks.compaction.machine import machine, settings, versions
 from benchmarks.compaction.measure import Measurement
@@ -26,26 +26,26 @@ from rich.table import Table
 from icepack.domain.units import format_size
 from icepack.domain.verification import SAMPLE_SHARE
 
-Judge = Callable[[str, bool], str]
+Highlighter = Callable[[str, bool], str]
 
-LEAST_WIDTH = 140
-MOST_OVERHEAD = 0.15
-MOST_GROWTH = 0.05
+MIN_WIDTH = 140
+MAX_OVERHEAD = 0.15
+MAX_GROWTH = 0.05
 
 
 Json = dict[str, Any]
 
 
-def write(found: Findings, path: Path) -> None:
-    """What the file says of workloads that were not measured now stays, if it is of the same kind of run."""
+def write(found: BenchmarkResults, path: Path) -> None:
+    """Keeps the results of workloads that were not measured this time, if the file is from the same kind of run."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    said = as_json(found)
+    document = to_json(found)
     if path.exists():
-        said = with_others(said, json.loads(path.read_text()))
-    path.write_text(json.dumps(said, indent=2) + "\n")
+        document = merge_results(document, json.loads(path.read_text()))
+    path.write_text(json.dumps(document, indent=2) + "\n")
 
 
-def with_others(new: Json, old: Json) -> Json:
+def merge_results(new: Json, old: Json) -> Json:
     if any(new[key] != old.get(key) for key in ("scale", "machine", "settings")):
         return new
 
@@ -61,10 +61,10 @@ def with_others(new: Json, old: Json) -> Json:
     }
 
 
-def as_json(found: Findings) -> Json:
+def to_json(found: BenchmarkResults) -> Json:
     run = {
         "rounds": found.rounds,
-        "begun_at": found.begun_at.isoformat(timespec="minutes"),
+        "begun_at": found.started_at.isoformat(timespec="minutes"),
         "seconds_of_run": round(found.seconds),
         "load_per_core_before": round(found.load_before, 2),
     }
@@ -78,27 +78,27 @@ def as_json(found: Findings) -> Json:
             workload.key: {"title": workload.title, **asdict(found.inputs[workload.key]), "run": run}
             for workload in found.workloads
         },
-        "results": [_result(item) for item in found.results],
-        "extrapolation": [asdict(item) for item in extrapolated(found)],
+        "results": [_result_json(item) for item in found.results],
+        "extrapolation": [asdict(item) for item in extrapolate(found)],
     }
 
 
-def _result(item: Measurement) -> Json:
+def _result_json(item: Measurement) -> Json:
     kept = {key: value for key, value in asdict(item).items() if key != "files"}
     return {key: round(value, 3) if isinstance(value, float) else value for key, value in kept.items()}
 
 
-def show(found: Findings) -> None:
+def show(found: BenchmarkResults) -> None:
     console = Console(highlight=False)
-    console.width = max(console.width, LEAST_WIDTH)
-    console.print(_measured(found))
-    console.print(_compared(found))
-    console.print(_extrapolated(extrapolated(found)))
+    console.width = max(console.width, MIN_WIDTH)
+    console.print(_measurement_table(found))
+    console.print(_comparison_table(found))
+    console.print(_extrapolation_table(extrapolate(found)))
     for line in _notes(found):
         console.print(line)
 
 
-def _measured(found: Findings) -> Table:
+def _measurement_table(found: BenchmarkResults) -> Table:
     table = Table(title=f"Compaction, scale '{found.scale}': measured")
     for name in ("workload", "engine"):
         table.add_column(name)
@@ -132,50 +132,50 @@ def _ratio(spark: float, other: float) -> str:
     return f"{spark / other:.1f}" if spark and other else "–"
 
 
-def _compared(found: Findings) -> Table:
+def _comparison_table(found: BenchmarkResults) -> Table:
     table = Table(
-        title="icepack beside Spark and its own kernel",
-        caption=None if found.scale is Scale.FULL else "What it should be holds at full scale: see below.",
+        title="icepack compared with Spark and its own kernel",
+        caption=None if found.scale is Scale.FULL else "The goals apply at full scale: see below.",
     )
     table.add_column("workload")
-    for name in ("CPU, times less", "at least", "output against Spark", "CPU over the kernel", "wall over the kernel"):
+    for name in ("CPU, times less", "goal", "output size against Spark", "CPU over the kernel", "wall over the kernel"):
         table.add_column(name, justify="right")
     for workload in found.workloads:
         of = {item.engine: item for item in found.results if item.workload == workload.key}
-        judged = _judged if found.scale is Scale.FULL else _unjudged
+        highlight = _highlight if found.scale is Scale.FULL else _plain
         if "spark" not in of or "icepack" not in of:
             continue
         ratio = of["spark"].cpu_seconds / of["icepack"].cpu_seconds
         growth = of["icepack"].bytes_out / of["spark"].bytes_out - 1
         table.add_row(
             f"({workload.key}) {workload.title}",
-            judged(f"{ratio:.2f}", ratio >= workload.least_ratio),
-            f"{workload.least_ratio:.1f}" if found.scale is Scale.FULL else "–",
-            _judged(f"{growth:+.1%}", growth <= MOST_GROWTH),
-            *_overhead(of["icepack"], of.get("kernel"), judged),
+            highlight(f"{ratio:.2f}", ratio >= workload.min_ratio),
+            f"{workload.min_ratio:.1f}" if found.scale is Scale.FULL else "–",
+            _highlight(f"{growth:+.1%}", growth <= MAX_GROWTH),
+            *_overhead(of["icepack"], of.get("kernel"), highlight),
         )
     return table
 
 
-def _overhead(icepack: Measurement, kernel: Measurement | None, judged: Judge) -> list[str]:
+def _overhead(icepack: Measurement, kernel: Measurement | None, highlight: Highlighter) -> list[str]:
     if kernel is None:
         return ["–", "–"]
     over = (icepack.cpu_seconds / kernel.cpu_seconds - 1, icepack.wall_seconds / kernel.wall_seconds - 1)
-    return [judged(f"{share:+.0%}", share <= MOST_OVERHEAD) for share in over]
+    return [highlight(f"{share:+.0%}", share <= MAX_OVERHEAD) for share in over]
 
 
-def _judged(text: str, is_good: bool) -> str:
+def _highlight(text: str, is_good: bool) -> str:
     return f"[green]{text}[/]" if is_good else f"[red]{text}[/]"
 
 
-def _unjudged(text: str, is_good: bool) -> str:
+def _plain(text: str, is_good: bool) -> str:
     return text
 
 
-def _extrapolated(items: list[Extrapolation]) -> Table:
+def _extrapolation_table(items: list[Extrapolation]) -> Table:
     table = Table(
         title=f"Extrapolated from icepack's CPU seconds, not measured: {TOTAL_GB} GB in {MINUTES} minutes",
-        caption=f"The limit is ${LIMIT_DOLLARS_PER_GB} per GB. Cores that share no work, storage that keeps up.",
+        caption=f"The limit is ${LIMIT_DOLLARS_PER_GB} per GB. Assumes independent cores and storage that keeps up.",
     )
     table.add_column("workload")
     for name in ("MB per core-second", "cores", "dollars per GB"):
@@ -185,13 +185,13 @@ def _extrapolated(items: list[Extrapolation]) -> Table:
             f"({item.workload})",
             f"{item.bytes_per_core_second / GB * 1000:.1f}",
             str(item.cores),
-            _judged(f"{item.dollars_per_gb:.5f}", item.dollars_per_gb <= LIMIT_DOLLARS_PER_GB),
+            _highlight(f"{item.dollars_per_gb:.5f}", item.dollars_per_gb <= LIMIT_DOLLARS_PER_GB),
         )
     return table
 
 
-def _proofs(found: Findings, key: str) -> list[str]:
-    """What the levels of proof cost beside one another."""
+def _proofs(found: BenchmarkResults, key: str) -> list[str]:
+    """Compares the cost of the levels of proof."""
     of = {item.engine: item.cpu_seconds for item in found.results if item.workload == key}
     if not {"spark", "icepack", "icepack-count", "icepack-full"} <= of.keys():
         return []
@@ -199,13 +199,13 @@ def _proofs(found: Findings, key: str) -> list[str]:
     sample = SAMPLE_SHARE * (of["icepack-full"] - of["icepack-count"]) / of["icepack-count"]
     full = of["spark"] / of["icepack-full"]
     return [
-        f"({key}) proof: sampled, where every class is trusted, takes {steady:+.1%} CPU over count; the sample of "
-        f"{SAMPLE_SHARE:.0%} adds {sample:.1%}, reckoned from full; full is {full:.2f} times less than "
+        f"({key}) proof: sampled, with every class verified, takes {steady:+.1%} CPU over count; the sample of "
+        f"{SAMPLE_SHARE:.0%} adds {sample:.1%}, computed from full; full is {full:.2f} times less than "
         f"Spark's procedure."
     ]
 
 
-def _notes(found: Findings) -> list[str]:
+def _notes(found: BenchmarkResults) -> list[str]:
     notes = [
         f"[red]({item.workload}) {item.engine}: the rows are not the same.[/]"
         for item in found.results
@@ -218,12 +218,12 @@ def _notes(found: Findings) -> list[str]:
     ]
     notes += [line for workload in found.workloads for line in _proofs(found, workload.key)]
     notes.append(
-        f"Requests were counted on a stand-in for S3, for {REQUEST_FILES} of the input files; Spark's and icepack's "
-        "include metadata, the bare kernel's do not."
+        f"Requests were counted on a fake S3 server, for {REQUEST_FILES} of the input files; those of Spark and "
+        "icepack include metadata, those of the bare kernel do not."
     )
     if not found.fresh_processes:
         notes.append(
-            "Small scale: one process for all of an engine's workloads, so memory is that of the largest so far. What "
-            "a job costs whatever its size, half a second to one of CPU in the JVM, weighs as much here as the work."
+            "Small scale: one process runs all workloads of an engine, so memory is that of the largest one so far. "
+            "The fixed cost of a job, half a second to one second of CPU in the JVM, matters as much here as the work."
         )
     return notes

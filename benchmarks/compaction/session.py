@@ -1,4 +1,4 @@
-"""The embedded lake and the Spark session that every process of the benchmark opens alike."""
+"""The embedded lake and the Spark session that every process of the benchmark opens in the same way."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.compaction.bucket import NAME
+from benchmarks.compaction.fake_s3 import NAME
 
 from icepack.config.folders import LAKE, EmbeddedLake, user_folder
 from icepack.domain.table import TableId
@@ -18,8 +18,8 @@ from icepack.engine.spark_conf import jar_purposes, session_conf
 NAMESPACE = "bench"
 BUCKET = "bucket"
 CORES = 2
+# The memory with which icepack itself starts a local session.
 DRIVER_MEMORY = "2g"
-"""What icepack itself starts a local session with."""
 
 _ENDPOINT = "endpoint"
 
@@ -29,12 +29,12 @@ def table_id(catalog: str, name: str) -> TableId:
 
 
 def catalogs(folder: Path) -> dict[str, Mapping[str, str]]:
-    """The lake on disk, where times are taken, and a second one in a bucket, where requests are counted."""
+    """Returns the lake on disk, for measuring time, and one in a bucket, for counting requests."""
     return {LAKE: EmbeddedLake(folder).properties, BUCKET: _bucket_properties(folder)}
 
 
-def tell_endpoint(folder: Path, endpoint: str) -> None:
-    """For the processes that will be started: where the bucket is."""
+def write_endpoint(folder: Path, endpoint: str) -> None:
+    """Writes the address of the bucket for the processes that are started later."""
     (folder / _ENDPOINT).write_text(endpoint)
 
 
@@ -55,7 +55,7 @@ def sessions(folder: Path) -> SparkSessions:
 
 
 def _settings(folder: Path) -> SessionSettings:
-    """Nothing is tuned for one engine or the other; both have the session that icepack starts."""
+    """Uses the session that icepack starts for all engines, without tuning it for any of them."""
     java = find_java(None, os.environ)
     cache = user_folder("cache", os.environ)
     found = catalogs(folder)

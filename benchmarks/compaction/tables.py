@@ -1,4 +1,4 @@
-"""The tables of one catalog: made of files that are there already, and deleted from by real writers."""
+"""Creates the tables of one catalog from existing files, and deletes rows from them with real writers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from pyiceberg.manifest import DataFile
 
 from icepack.domain.table import TableId
 from icepack.engine import sql
+from icepack.engine.java.tables import load_table
 from icepack.engine.session import SparkSessions
-from icepack.engine.spark import load_table
+from icepack.engine.spark import SparkQueryEngine
 
 PROPERTIES = {
     "format-version": "2",
@@ -25,16 +26,16 @@ PROPERTIES = {
     "write.target-file-size-bytes": str(TARGET_FILE_BYTES),
     "write.delete.mode": "merge-on-read",
 }
+# Makes every Spark task read, and therefore write, one file.
 ONE_FILE_EACH = "'read.split.target-size' = '1', 'read.split.open-file-cost' = '1'"
-"""What a task of Spark reads, and so what it writes."""
 EQUALITY_COMMITS = 10
+# Every fiftieth id is deleted by an equality delete.
 EQUALITY_STEP = 50
-"""One id in so many is deleted by its value."""
+# Every fifth row is deleted by a position delete or deletion vector.
 DELETED_STEP = 5
-"""One row in so many is deleted by its position."""
 
+# Stores a file under a name and returns its location.
 Put = Callable[[str, bytes], str]
-"""Keeps a file under a name and says where it is."""
 
 
 class Tables:
@@ -53,8 +54,8 @@ class Tables:
             for file in files:
                 snapshot.append_data_file(file)
 
-    def written_by_spark(self, name: str, like: pa.Schema, files: Sequence[DataFile]) -> tuple[DataFile, ...]:
-        """As many files with the same rows; those that were there before are removed."""
+    def rewrite_with_spark(self, name: str, like: pa.Schema, files: Sequence[DataFile]) -> tuple[DataFile, ...]:
+        """Rewrites the files with Spark, as many and with the same rows, and deletes the original files."""
         raw, made = f"raw_{name}", f"made_{name}"
         self.create(raw, like, files)
         self.create(made, like, ())
@@ -72,13 +73,13 @@ class Tables:
         return tuple(sorted((entry.data_file for entry in entries), key=lambda file: file.file_path))
 
     def copy(self, name: str, as_name: str) -> TableId:
-        """Another table with the same metadata and the same files."""
+        """Registers another table with the same metadata and files."""
         location = self._catalog.load_table((NAMESPACE, name)).metadata_location
         self._catalog.register_table((NAMESPACE, as_name), location)
         return self.id(as_name)
 
     def data_files(self, table: TableId) -> dict[str, int]:
-        """Path and size of each."""
+        """Returns the size of each data file by path."""
         rows = self._query(f"SELECT file_path, file_size_in_bytes FROM {sql.metadata_table(table, 'data_files')}")
         return {row["file_path"]: row["file_size_in_bytes"] for row in rows}
 
@@ -87,7 +88,7 @@ class Tables:
         return int(row["count"])
 
     def delete_from(self, name: str, workload: Workload, rows: int) -> None:
-        """As the workload has it; `rows` are all that the table holds."""
+        """Deletes rows as the workload defines; `rows` is the number of rows in the table."""
         table = self.id(name)
         match workload.deletes:
             case Deletes.POSITION:
@@ -101,13 +102,13 @@ class Tables:
                 pass
 
     def _query(self, statement: str) -> Sequence[Any]:
-        return list(self._sessions.execute(statement))
+        return SparkQueryEngine(self._sessions).execute(statement)
 
     def _delete_rows(self, table: TableId) -> None:
         self._query(f"DELETE FROM {sql.table_name(table)} WHERE id % {DELETED_STEP} = 0")
 
     def _delete_values(self, table: TableId, rows: int) -> None:
-        """In several commits, as a stream of upserts leaves them; Spark itself writes no such deletes."""
+        """Deletes in several commits, as a stream of upserts does; Spark itself cannot write equality deletes."""
         java_table = load_table(self._sessions.spark, table)
         share = rows // EQUALITY_COMMITS
         for number in range(EQUALITY_COMMITS):

@@ -1,18 +1,18 @@
-"""What is compacted, at either scale."""
+"""The workloads and data sets of the benchmark, at both scales."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from benchmarks.compaction.columns import SHAPES, Make
+from benchmarks.compaction.sample_data import SHAPES, TableGenerator
 
 from icepack.domain.units import MIB
 
 TARGET_FILE_BYTES = 512 * MIB
 WARM_FILES = 3
+# Files per workload in the bucket; a few are enough, because requests grow in proportion to files.
 REQUEST_FILES = 5
-"""In the bucket, for each workload: requests grow with the files, so that a few tell enough."""
 
 
 class Deletes(StrEnum):
@@ -37,11 +37,11 @@ class DataSet:
     rows_per_file: int
     rows_per_group: int = 1024 * 1024
     has_page_index: bool = False
+    # Whether Spark writes the files, as many and with the same rows as PyArrow would.
     is_by_spark: bool = False
-    """Whether Spark writes them, as many files with the same rows; else PyArrow does."""
 
     @property
-    def make(self) -> Make:
+    def generate(self) -> TableGenerator:
         return SHAPES[self.shape]
 
 
@@ -52,10 +52,10 @@ class Workload:
     data: str
     deletes: Deletes = Deletes.NONE
     sort_by: tuple[str, ...] = ()
-    least_ratio: float = 2.5
-    """How many times less CPU than Spark it must take."""
+    # The factor by which icepack must use less CPU than Spark.
+    min_ratio: float = 2.5
+    # Whether all levels of proof are measured.
     compares_proofs: bool = False
-    """Whether the levels of proof are measured beside one another."""
 
     @property
     def format_version(self) -> int:
@@ -63,7 +63,7 @@ class Workload:
 
 
 WORKLOADS = (
-    Workload(key="a", title="14 columns, bin-packed", data="events", least_ratio=3.0, compares_proofs=True),
+    Workload(key="a", title="14 columns, bin-packed", data="events", min_ratio=3.0, compares_proofs=True),
     Workload(key="b", title="files of 100 KB", data="tiny"),
     Workload(key="c", title="20 % of rows position-deleted", data="events", deletes=Deletes.POSITION),
     Workload(key="d", title="equality deletes, 2 % of rows", data="events", deletes=Deletes.EQUALITY),
@@ -71,18 +71,18 @@ WORKLOADS = (
     Workload(key="f", title="sorted by two columns", data="events", sort_by=("country", "user_id")),
     Workload(key="g", title="250 columns", data="wide"),
     Workload(key="h", title="nested types", data="nested"),
-    Workload(key="j", title="14 columns, files that Spark wrote", data="by_spark", least_ratio=3.0),
+    Workload(key="j", title="14 columns, files that Spark wrote", data="by_spark", min_ratio=3.0),
 )
+# Workloads that are measured only when they are named.
 EXTRAS = (Workload(key="i", title="row groups of 45 MB, copied", data="large"),)
-"""Measured when they are asked for by name."""
 
+# Rows of `events` in a file of about 100 KB.
 _TINY_ROWS = 3_300
-"""Of `events`: about 100 KB."""
 _LARGE_ROWS = 2_500_000
 
 
 def _large(*, files: int) -> DataSet:
-    """One row group in each file, and page indexes as most writers leave them."""
+    """One row group per file, with page indexes, as most writers write them."""
     return DataSet(
         name="large",
         shape="events",
@@ -113,11 +113,11 @@ DATA_SETS = {
 }
 
 
-def chosen(only: str) -> list[Workload]:
-    """By their letters; all but the extras when none is named."""
+def select_workloads(only: str) -> list[Workload]:
+    """Selects workloads by their letters; without any, all but the extras."""
     keys = [key.strip() for key in only.split(",") if key.strip()]
     known = {workload.key: workload for workload in (*WORKLOADS, *EXTRAS)}
     unknown = [key for key in keys if key not in known]
     if unknown:
-        raise SystemExit(f"There is no workload '{unknown[0]}'. There are: {', '.join(known)}.")
+        raise SystemExit(f"Unknown workload '{unknown[0]}'. Use one of: {', '.join(known)}.")
     return [known[key] for key in keys] or list(WORKLOADS)

@@ -1,4 +1,4 @@
-"""docs/reference/api.md: every operation with its role, parameters and answers, from the OpenAPI document."""
+"""Generates docs/reference/api.md: every operation with its role, parameters and responses, from OpenAPI."""
 
 from __future__ import annotations
 
@@ -10,19 +10,26 @@ from typing import Any
 from generator.markdown import anchor, code, fence, section, table
 from generator.markdown import page as markdown_page
 from generator.words import words
-from icepack.api.app import BASE, build_api
-from icepack.api.errors import BROKEN, HTTP_KINDS, INVALID, KINDS, PREFIX, Kind
+from icepack.api.app import BASE_PATH, build_api
+from icepack.api.errors import (
+    HTTP_PROBLEM_TYPES,
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    PROBLEM_TYPES,
+    TYPE_PREFIX,
+    ProblemType,
+)
 from icepack.config import load_config
 from icepack.domain.access import Role
 from icepack.wiring import build_app
 
 _NOWHERE = Path("/nonexistent")
 NOBODY = "nobody"
+# Operations that concern all tables.
 _EVERYWHERE = (
     *("GET /metrics", "PUT /policies", "PUT /schedules", "POST /settings/checks"),
     *("GET /keys", "POST /keys", "DELETE /keys/{key_id}"),
 )
-"""Those that concern all tables at once."""
 
 
 @cache
@@ -33,9 +40,9 @@ def document() -> dict[str, Any]:
 
 @cache
 def operations() -> dict[str, dict[str, Any]]:
-    """By method and path below the base."""
+    """Every operation, by method and path below the base path."""
     return {
-        f"{method.upper()} {path.removeprefix(BASE)}": operation
+        f"{method.upper()} {path.removeprefix(BASE_PATH)}": operation
         for path, methods in document()["paths"].items()
         for method, operation in methods.items()
     }
@@ -53,7 +60,7 @@ def page() -> str:
     return markdown_page(
         "API",
         words("pages", "api"),
-        section("Who may do what", words("pages", "matrix"), _matrix()),
+        section("Permissions", words("pages", "matrix"), _matrix()),
         section("Problems", words("pages", "problems"), _problems()),
         *(_operation(name, operation) for name, operation in found.items()),
     )
@@ -69,12 +76,14 @@ def _matrix() -> str:
 
 
 def _note(name: str) -> str:
-    return "only with a key for every catalog" if name in _EVERYWHERE else ""
+    return "requires a key for all catalogs" if name in _EVERYWHERE else ""
 
 
 def _problems() -> str:
-    kinds: list[Kind] = sorted({*KINDS.values(), *HTTP_KINDS.values(), INVALID, BROKEN}, key=lambda kind: kind.slug)
-    return table(("type", "status", "what it says"), [(code(PREFIX + k.slug), str(k.status), k.title) for k in kinds])
+    kinds = {*PROBLEM_TYPES.values(), *HTTP_PROBLEM_TYPES.values(), INVALID_REQUEST, INTERNAL_ERROR}
+    ordered: list[ProblemType] = sorted(kinds, key=lambda kind: kind.slug)
+    rows = [(code(TYPE_PREFIX + kind.slug), str(kind.status), kind.title) for kind in ordered]
+    return table(("type", "status", "description"), rows)
 
 
 def _operation(name: str, operation: dict[str, Any]) -> str:
@@ -88,13 +97,13 @@ def _operation(name: str, operation: dict[str, Any]) -> str:
     if content.get("example"):
         example = content["example"]
         shown = _json(example) if media_type == "application/json" else str(example)
-        blocks += [f"Answer ({status}):", fence(shown, "json" if media_type == "application/json" else "")]
+        blocks += [f"Response ({status}):", fence(shown, "json" if media_type == "application/json" else "")]
     return section(name, *blocks)
 
 
 def _parameters(operation: dict[str, Any]) -> str:
     rows = [(code(item["name"]), item["in"], item.get("description", "")) for item in operation.get("parameters", [])]
-    return table(("parameter", "in", "what it is"), rows) if rows else ""
+    return table(("parameter", "in", "description"), rows) if rows else ""
 
 
 def _json(value: Any) -> str:

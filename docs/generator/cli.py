@@ -1,4 +1,4 @@
-"""docs/reference/cli.md: every command, argument and option, from Click itself."""
+"""Generates docs/reference/cli.md: every command, argument and option, from Click."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from generator.markdown import page as markdown_page
 from generator.words import words
 from icepack.cli.iceberg_compact import iceberg_compact
 from icepack.cli.main import cli
-from icepack.cli.options import given_parameters
+from icepack.cli.options import parse_parameters
 from icepack.domain.actions import ActionKind
 from icepack.errors import InvalidOption
 
@@ -26,11 +26,11 @@ _SAMPLES: dict[str, Any] = {
     "options": ("key=value",),
     "snapshot_ids": (1,),
 }
-_NOT_THE_ACTIONS = ("--dry-run", "--format", "--help")
+_COMMON_OPTIONS = ("--dry-run", "--format", "--help")
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """Every command by what is typed, groups before their members."""
+    """Every command with its full name, groups before their members."""
     yield "icepack", cli
     context = click.Context(cli)
     for name in cli.list_commands(context):
@@ -75,7 +75,7 @@ def _examples(name: str) -> str:
 
 def _option_table(name: str, command: click.Command) -> str:
     rows = [(_spelling(option), option_words(name, option), _default(option)) for option in options(command)]
-    return table(("option", "what it does", "default"), rows) if rows else ""
+    return table(("option", "description", "default"), rows) if rows else ""
 
 
 def _spelling(option: click.Option) -> str:
@@ -90,11 +90,11 @@ def _values(option: click.Option) -> str:
 
 
 def option_words(name: str, option: click.Option) -> str:
-    """Its help, or the words for an option that has none."""
-    said = (option.help or words("options", name, option.opts[-1])).rstrip(". …")
-    many = " May be given several times." if option.multiple else ""
-    variable = f" Also read from the variable {code(option.envvar)}." if option.envvar else ""
-    return f"{said}.{many}{variable}"
+    """The option's help text, or the text in words.yaml if it has none."""
+    text = (option.help or words("options", name, option.opts[-1])).rstrip(". …")
+    repeatable = " Can be repeated." if option.multiple else ""
+    variable = f" Environment variable: {code(option.envvar)}." if option.envvar else ""
+    return f"{text}.{repeatable}{variable}"
 
 
 def _default(option: click.Option) -> str:
@@ -104,19 +104,19 @@ def _default(option: click.Option) -> str:
 
 
 def _action_table(command: click.Command) -> str:
-    """Which option belongs to which action, found out by asking for it."""
-    mine = [option for option in options(command) if option.opts[-1] not in _NOT_THE_ACTIONS]
+    """Which action accepts which option, found out by parsing it."""
+    mine = [option for option in options(command) if option.opts[-1] not in _COMMON_OPTIONS]
     rows = [
         (code(option.opts[-1]), *("✓" if _accepts(kind, option.name or "") else "" for kind in ActionKind))
         for option in mine
     ]
-    actions = table(("action", "what it does"), [(code(kind), words("actions", kind)) for kind in ActionKind])
+    actions = table(("action", "description"), [(code(kind), words("actions", kind)) for kind in ActionKind])
     return "\n\n".join([actions, words("pages", "run"), table(("option", *codes(ActionKind).split(", ")), rows)])
 
 
 def _accepts(kind: ActionKind, name: str) -> bool:
     try:
-        given_parameters(kind, {name: _SAMPLES.get(name, 1)})
+        parse_parameters(kind, {name: _SAMPLES.get(name, 1)})
     except InvalidOption:
         return False
     return True

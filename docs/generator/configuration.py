@@ -1,4 +1,4 @@
-"""docs/reference/configuration.md: every key of icepack.yaml, from the settings' own types."""
+"""Generates docs/reference/configuration.md: every key of icepack.yaml, from the types of the settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from generator import kinds
+from generator import type_names
 from generator.markdown import code, section, table
 from generator.markdown import page as markdown_page
 from generator.words import first_paragraph, known, words
@@ -16,12 +16,12 @@ from icepack.config.policy_block import PolicyBlock
 from icepack.config.secrets import is_secret
 from icepack.config.settings import CompactionConfig
 
+# A setting's full key, the class of its block, and its name in that block.
 Setting = tuple[str, type[BaseModel], str]
-"""A setting's full key, the block it stands in, and its name there."""
 
 
 def settings(model: type[BaseModel] = CompactionConfig, prefix: str = "") -> Iterator[Setting]:
-    """Every setting but the policy's, which have a page of their own."""
+    """Every setting except those of the policy, which are on another page."""
     for name, field in model.model_fields.items():
         block = _block(field)
         if issubclass(model, PolicyBlock) and name in PolicyBlock.model_fields:
@@ -52,18 +52,18 @@ def _sections() -> Iterator[str]:
         block = _block(CompactionConfig.model_fields[top])
         about = first_paragraph(block) if block else ""
         rows = [_row(*item) for item in items]
-        yield section(top, about, known("notes", top) or "", table(("key", "type", "default", "what it does"), rows))
+        yield section(top, about, known("notes", top) or "", table(("key", "type", "default", "description"), rows))
 
 
 def _row(key: str, block: type[BaseModel], name: str) -> tuple[str, str, str, str]:
     field = block.model_fields[name]
-    secret = " Masked wherever it is shown." if is_secret(name) else ""
-    said = str(words("settings", key)).rstrip(".")
-    return code(key), kinds.setting(field.annotation, field.metadata), default(block, name), f"{said}.{secret}"
+    secret = " Masked in all output." if is_secret(name) else ""
+    text = str(words("settings", key)).rstrip(".")
+    return code(key), type_names.setting(field.annotation, field.metadata), default(block, name), f"{text}.{secret}"
 
 
 def default(block: type[BaseModel], name: str) -> str:
-    """The default as `icepack config` prints it."""
+    """The default value as `icepack config` prints it."""
     field = block.model_fields[name]
     if field.is_required():
         return "required"

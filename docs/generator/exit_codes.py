@@ -1,4 +1,4 @@
-"""docs/reference/exit-codes.md: the codes, and which error ends in which."""
+"""Generates docs/reference/exit-codes.md: the exit codes, and the code of each error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from generator.words import Undocumented, words
 from icepack import client as _client  # noqa: F401
 from icepack import errors
 from icepack.api import app as _api  # noqa: F401
-from icepack.cli import operate as _operate  # noqa: F401
+from icepack.cli.commands import fleet as _fleet  # noqa: F401
 from icepack.errors import IcepackError
 
 _BRANCH = re.compile(r"^[│├└─ ]*(\w+) {2,}(.+)$", re.MULTILINE)
@@ -26,7 +26,7 @@ def kinds(kind: type[IcepackError] = IcepackError) -> Iterator[type[IcepackError
 
 
 def page() -> str:
-    codes = table(("code", "means"), [(code(number), said) for number, said in words("exit_codes").items()])
+    codes = table(("code", "meaning"), [(code(number), text) for number, text in words("exit_codes").items()])
     # In the order of the tree, which does not depend on what was imported first.
     tree = list(_tree())
     found = sorted({kind for kind in kinds() if kind is not IcepackError}, key=lambda kind: _place(tree, kind))
@@ -35,7 +35,7 @@ def page() -> str:
         "Exit codes",
         words("pages", "exit_codes"),
         codes,
-        section("Errors", words("pages", "errors"), table(("error", "exit code", "means"), rows)),
+        section("Errors", words("pages", "errors"), table(("error", "exit code", "meaning"), rows)),
     )
 
 
@@ -48,8 +48,8 @@ def _place(tree: list[str], kind: type[IcepackError]) -> int:
 
 
 def _meaning(kind: type[IcepackError]) -> str:
-    """As the tree in the module's docstring has it."""
-    said = _tree()
-    if kind.__name__ not in said:
+    """The text of the error in the tree in the module's docstring."""
+    text = _tree()
+    if kind.__name__ not in text:
         raise Undocumented(f"{kind.__name__} is missing from the tree in icepack.errors.")
-    return str(said[kind.__name__])
+    return str(text[kind.__name__])

@@ -1,4 +1,4 @@
-"""docs/reference/metrics.md: every metric, from the declarations that the exposition is made of."""
+"""Generates docs/reference/metrics.md: every metric, from its definition."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ def page() -> str:
         "Metrics",
         words("pages", "metrics"),
         section(
-            "Counters", words("pages", "counters"), table(("metric", "labels", "what it is"), kinds[MetricKind.COUNTER])
+            "Counters",
+            words("pages", "counters"),
+            table(("metric", "labels", "description"), kinds[MetricKind.COUNTER]),
         ),
-        section("Gauges", table(("metric", "labels", "what it is"), kinds[MetricKind.GAUGE])),
-        section("Histograms", words("pages", "histograms"), table(("metric", "what it is", "buckets"), histograms)),
+        section("Gauges", table(("metric", "labels", "description"), kinds[MetricKind.GAUGE])),
+        section("Histograms", words("pages", "histograms"), table(("metric", "description", "buckets"), histograms)),
     )
 
 
 def _row(metric: Metric) -> tuple[str, str, str]:
     labels = "; ".join(f"{code(name)}: {codes(values)}" for name, values in metric.labels.items())
-    missing = "" if metric.always else " Left out until there has been one."
+    missing = "" if metric.is_always_shown else " Omitted until it has a value."
     return code(metric.name), labels, f"{metric.help}{missing}"
 
 

@@ -1,8 +1,8 @@
-"""docs/reference/policy.md: every policy key, its type, default and table property."""
+"""Generates docs/reference/policy.md: every policy key with its type, default and table property."""
 
 from __future__ import annotations
 
-from generator import kinds
+from generator import type_names
 from generator.configuration import default
 from generator.markdown import code, section, table
 from generator.markdown import page as markdown_page
@@ -12,9 +12,9 @@ from icepack.domain.policy import _ICEBERG_PROPERTIES, POLICY_KEYS, PROPERTY_PRE
 
 
 def page() -> str:
-    keys = table(("key", "type", "default", "what it does"), [_row(key) for key in POLICY_KEYS])
+    keys = table(("key", "type", "default", "description"), [_row(key) for key in POLICY_KEYS])
     iceberg = table(
-        ("table property", "stands for"), [(code(key), code(name)) for key, (name, _) in _ICEBERG_PROPERTIES.items()]
+        ("table property", "policy key"), [(code(key), code(name)) for key, (name, _) in _ICEBERG_PROPERTIES.items()]
     )
     return markdown_page(
         "Policy",
@@ -27,4 +27,9 @@ def page() -> str:
 
 def _row(key: str) -> tuple[str, str, str, str]:
     field = PolicyBlock.model_fields[key]
-    return code(key), kinds.setting(field.annotation, field.metadata), default(PolicyBlock, key), words("policy", key)
+    return (
+        code(key),
+        type_names.setting(field.annotation, field.metadata),
+        default(PolicyBlock, key),
+        words("policy", key),
+    )

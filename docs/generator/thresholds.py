@@ -1,4 +1,4 @@
-"""When each issue is found, and its penalty as an expression over its evidence; a test evaluates the expressions."""
+"""The condition of each issue, and its penalty as an expression over its evidence; a test evaluates the expressions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FOUND_WHEN = {
     "(the table's own `history.expire.*` properties count, if it has any)",
     IssueCode.FRAGMENTED_MANIFESTS: f"there are more than {health.MANIFEST_COUNT_FLOOR} manifests, and more than twice "
     "as many as their bytes need",
-    IssueCode.OVERSIZED_MANIFESTS: "the largest manifest is over twice `commit.manifest.target-size-bytes` (8MB where "
+    IssueCode.OVERSIZED_MANIFESTS: "the largest manifest is over twice `commit.manifest.target-size-bytes` (8MB if "
     "the table does not set it)",
-    IssueCode.METADATA_BLOAT: f"the metadata file is over {size_text(health.METADATA_BYTES_LIMIT)}, or remembers more "
-    f"than {health.METADATA_LOG_LIMIT} earlier versions",
+    IssueCode.METADATA_BLOAT: f"the metadata file is over {size_text(health.METADATA_BYTES_LIMIT)}, or lists more "
+    f"than {health.METADATA_LOG_LIMIT} earlier metadata files",
     IssueCode.SKEWED_PARTITIONS: "there are 5 or more partitions, the largest has over "
     f"{health.SKEW_LIMIT:g} times the median's bytes, and more than one target file",
-    IssueCode.STALE_COMPACTION: "10 or more files could go, and the last compaction was more than "
+    IssueCode.STALE_COMPACTION: "10 or more files could be removed, and the last compaction was more than "
     f"{duration_text(health.STALE_AFTER)} ago, or never",
 }
 

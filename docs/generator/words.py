@@ -1,4 +1,4 @@
-"""What the code does not say about itself, from words.yaml; a thing without words is an error."""
+"""Text from words.yaml that the code does not contain; missing text is an error."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import inspect
 import textwrap
 from functools import cache
+from itertools import takewhile, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ FILE = Path(__file__).parent / "words.yaml"
 
 
 class Undocumented(Exception):
-    """A setting, option, field, issue or action that nobody has described."""
+    """A setting, option, field, issue or action that has no text."""
 
 
 @cache
@@ -28,7 +29,7 @@ def words(*path: str) -> Any:
     node: Any = all_words()
     for part in path:
         if not isinstance(node, dict) or part not in node:
-            raise Undocumented(f"{' / '.join(path)} has no words in {FILE.name}.")
+            raise Undocumented(f"{' / '.join(path)} has no text in {FILE.name}.")
         node = node[part]
     return node.strip() if isinstance(node, str) else node
 
@@ -41,28 +42,35 @@ def known(*path: str) -> Any | None:
 
 
 def field_words(shape: type[Any], name: str) -> str:
-    """The words for a field of this shape, else its docstring in the code, else those for any field of the name."""
-    said = known("fields", shape.__name__, name) or attribute_docs(shape).get(name) or known("fields", "any", name)
-    if said is None:
-        raise Undocumented(f"{shape.__name__}.{name} has neither a docstring nor words in {FILE.name}.")
-    return str(said)
+    """The text for a field: from words.yaml, else from the code, else the general text for fields of this name."""
+    text = known("fields", shape.__name__, name) or attribute_docs(shape).get(name) or known("fields", "any", name)
+    if text is None:
+        raise Undocumented(f"{shape.__name__}.{name} has neither a comment nor a text in {FILE.name}.")
+    return str(text)
 
 
 @cache
 def attribute_docs(shape: type[Any]) -> dict[str, str]:
-    """The strings that stand below the attributes of a class."""
-    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(shape))).body
+    """The comments before the attributes of a class, or the strings below them."""
+    source = textwrap.dedent(inspect.getsource(shape))
+    (definition,) = ast.parse(source).body
     assert isinstance(definition, ast.ClassDef)
     found: dict[str, str] = {}
-    for statement, after in zip(definition.body, definition.body[1:], strict=False):
+    for statement, after in zip_longest(definition.body, definition.body[1:]):
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            text = _string(after)
+            text = _comment_before(source.splitlines(), statement.lineno) or _string(after)
             if text:
                 found[statement.target.id] = inspect.cleandoc(text)
     return found
 
 
-def _string(statement: ast.stmt) -> str | None:
+def _comment_before(lines: list[str], number: int) -> str:
+    """The block of comment lines that ends right above line `number`, counted from 1."""
+    above = takewhile(lambda line: line.lstrip().startswith("#"), reversed(lines[: number - 1]))
+    return " ".join(line.strip().removeprefix("#").strip() for line in reversed(list(above)))
+
+
+def _string(statement: ast.stmt | None) -> str | None:
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
         value = statement.value.value
         return value if isinstance(value, str) else None
@@ -70,6 +78,6 @@ def _string(statement: ast.stmt) -> str | None:
 
 
 def first_paragraph(shape: type[Any]) -> str:
-    """A class's docstring; dataclasses without one have their signature there, which says nothing."""
+    """The first paragraph of a class's docstring; empty for dataclasses whose docstring is the generated signature."""
     text = inspect.cleandoc(shape.__doc__ or "").split("\n\n")[0]
     return "" if text.startswith(f"{shape.__name__}(") else text.replace("\n", " ")

@@ -1,18 +1,19 @@
-"""The checks behind `icepack doctor`: each says what it found and, where it is wrong, the remedy."""
+"""The checks of `icepack doctor`; a check that fails has a remedy."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from shlex import quote
 
 from icepack.engine.spark_conf import jar_purposes
-from icepack.errors import EnvironmentFault, IcepackError, TableUnreadable
+from icepack.errors import EnvironmentFault, IcepackError, TableUnreadable, find_missing_extra
 from icepack.wiring import App
 
-TRIED_TABLES = 20
+# How many tables the storage check tries to read before it fails.
+MAX_TABLES_TRIED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,93 +24,102 @@ class Check:
     remedy: str = ""
 
 
-def quick_checks(app: App) -> Iterator[Check]:
-    """Those that reach out to nothing but the state database."""
-    yield _check("python", _python)
-    yield _check("state", lambda: _state(app))
-    yield _check("native rewrite", lambda: _native(app))
+def run_fast_checks(app: App) -> Iterator[Check]:
+    """Runs the checks that need nothing but the state database."""
+    yield _run("python", _check_python)
+    yield _run("state", lambda: _check_state(app))
+    yield _run("native rewrite", lambda: _check_native(app))
 
 
-def checks(app: App, *, start_spark: bool = True) -> Iterator[Check]:
-    """In the order in which things depend on each other; one that fails does not stop the next."""
-    yield _check("python", _python)
-    yield _check("java", lambda: f"{app.java.version} at {app.java.home} ({app.java.source})")
-    yield _check("jars", lambda: _jars(app))
+def run_checks(app: App, *, start_spark: bool = True) -> Iterator[Check]:
+    """Runs all checks in the order of their dependencies; a failed check does not stop the next one."""
+    yield _run("python", _check_python)
+    yield _run("java", lambda: f"{app.java.version} at {app.java.home} ({app.java.source})")
+    yield _run("jars", lambda: _check_jars(app))
     if start_spark:
-        yield _check("spark", lambda: _spark(app))
-    yield _check("state", lambda: _state(app))
-    yield _check("native rewrite", lambda: _native(app))
+        yield _run("spark", lambda: _check_spark(app))
+    yield _run("state", lambda: _check_state(app))
+    yield _run("native rewrite", lambda: _check_native(app))
     if not app.loaded.lake_exists:
-        yield _check("lake", app.loaded.need_lake)
+        yield _run("lake", app.loaded.require_lake)
         return
-    yield from catalog_checks(app)
+    yield from run_catalog_checks(app)
 
 
-def catalog_checks(app: App) -> Iterator[Check]:
+def run_catalog_checks(app: App) -> Iterator[Check]:
     for name in app.catalogs.names:
-        yield _check(f"catalog {name}", lambda name=name: _catalog(app, name))  # type: ignore[misc]
-        yield _check(f"storage {name}", lambda name=name: _storage(app, name))  # type: ignore[misc]
+        yield _run(f"catalog {name}", lambda name=name: _check_catalog(app, name))  # type: ignore[misc]
+        yield _run(f"storage {name}", lambda name=name: _check_storage(app, name))  # type: ignore[misc]
 
 
-def _check(name: str, look: Callable[[], str]) -> Check:
+def _run(name: str, check: Callable[[], str]) -> Check:
     try:
-        return Check(name=name, ok=True, found=look())
+        return Check(name=name, ok=True, found=check())
     except IcepackError as exc:
         return Check(name=name, ok=False, found=exc.message, remedy=exc.remedy)
+    except ModuleNotFoundError as exc:
+        missing = find_missing_extra(exc)
+        if missing is None:
+            raise
+        return Check(name=name, ok=False, found=missing.message, remedy=missing.remedy)
 
 
-def _python() -> str:
-    return f"{sys.version.split()[0]}, PySpark {version('pyspark')}"
+def _check_python() -> str:
+    try:
+        pyspark = f"PySpark {version('pyspark')}"
+    except PackageNotFoundError:
+        pyspark = "PySpark is not installed"
+    return f"{sys.version.split()[0]}, {pyspark}"
 
 
-def _jars(app: App) -> str:
+def _check_jars(app: App) -> str:
     found = app.jars.ensure(jar_purposes(app.catalog_properties))
     return f"{', '.join(path.name for path in found)} in {found[0].parent}"
 
 
-def _spark(app: App) -> str:
+def _check_spark(app: App) -> str:
     spark = app.sessions.spark
     iceberg = spark.sparkContext._jvm.org.apache.iceberg.IcebergBuild.version()
     return f"Spark {spark.version} on {spark.sparkContext.master}, Iceberg {iceberg}"
 
 
-def _state(app: App) -> str:
+def _check_state(app: App) -> str:
     newest = app.history.runs(limit=1)
     return f"last run {newest[0].started_at:%Y-%m-%d %H:%M} UTC" if newest else "no run yet"
 
 
-def _native(app: App) -> str:
-    """Off by hand is a choice; off after a mismatch needs somebody to look."""
+def _check_native(app: App) -> str:
+    """Fails only if values differed: a table that was disabled manually needs no attention."""
     off = app.verification.all_native_disabled()
     if not off:
-        return "on for every table"
-    found = f"off for {', '.join(str(entry.table) for entry in off)}"
+        return "enabled for every table"
+    found = f"disabled for {', '.join(str(entry.table) for entry in off)}"
     mismatched = next((entry for entry in off if entry.mismatch is not None), None)
     if mismatched is None:
         return found
     name = quote(str(mismatched.table))
     raise EnvironmentFault(
         f"{found}; values differed on {sum(entry.mismatch is not None for entry in off)}",
-        f"`icepack native list` says why. Repeat the check with `icepack verify {name} --repeat`; once the cause is "
-        f"repaired, `icepack native enable {name}`.",
+        f"`icepack native list` shows why. Repeat the check with `icepack verify {name} --repeat`; once the cause is "
+        f"fixed, run `icepack native enable {name}`.",
     )
 
 
-def _catalog(app: App, name: str) -> str:
-    return f"reached, {len(app.discovery.tables(name)):,} tables"
+def _check_catalog(app: App, name: str) -> str:
+    return f"reachable, {len(app.discovery.tables(name)):,} tables"
 
 
-def _storage(app: App, name: str) -> str:
-    """Reads one table's metadata, which lies where its data lies; a damaged table says nothing of the storage."""
+def _check_storage(app: App, name: str) -> str:
+    """Reads the metadata of one table, which is stored beside its data; tables with damaged metadata are skipped."""
     tables = app.discovery.tables(name)
     if not tables:
         return "no table to read yet"
     damaged: list[str] = []
-    for table in tables[:TRIED_TABLES]:
+    for table in tables[:MAX_TABLES_TRIED]:
         try:
             status = app.inspector.inspect(table)
         except TableUnreadable as exc:
             damaged.append(exc.message)
         else:
             return " ".join((f"read the metadata of {table} at {status.location}.", *damaged))
-    raise TableUnreadable(damaged[0], "None of the first tables could be read.")
+    raise TableUnreadable(damaged[0], f"None of the first {len(damaged)} tables could be read.")

@@ -1,4 +1,4 @@
-"""Logs: one JSON object a line for machines, plain lines for people; secrets in neither."""
+"""Logging: JSON lines for machines or plain lines for people, both with secrets redacted."""
 
 from __future__ import annotations
 
@@ -10,57 +10,59 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TextIO
 
-from icepack.tracing import subject
+from icepack.tracing import current_log_context
 
 Clean = Callable[[str], str]
 
 
 class LogFormat(StrEnum):
+    """AUTO is HUMAN on a terminal and JSON elsewhere."""
+
     AUTO = "auto"
-    """JSON, unless somebody is watching on a terminal."""
     HUMAN = "human"
     JSON = "json"
 
 
-class _Formatter(logging.Formatter):
-    """What is said is cleaned as a whole, so that no part of it can hide a secret."""
+class _RedactingFormatter(logging.Formatter):
+    """Redacts the formatted text, so that a secret split across arguments is found too."""
 
     def __init__(self, clean: Clean) -> None:
         super().__init__()
         self._clean = clean
 
-    def said(self, record: logging.LogRecord) -> str:
+    def message(self, record: logging.LogRecord) -> str:
         return self._clean(record.getMessage())
 
-    def trace(self, record: logging.LogRecord) -> str:
-        found = [self.formatException(record.exc_info)] if record.exc_info else []
-        return self._clean("\n".join([*found, *([self.formatStack(record.stack_info)] if record.stack_info else [])]))
+    def traceback(self, record: logging.LogRecord) -> str:
+        exception = [self.formatException(record.exc_info)] if record.exc_info else []
+        stack = [self.formatStack(record.stack_info)] if record.stack_info else []
+        return self._clean("\n".join([*exception, *stack]))
 
 
-class HumanFormatter(_Formatter):
+class HumanFormatter(_RedactingFormatter):
     def format(self, record: logging.LogRecord) -> str:
-        trace = self.trace(record)
-        line = f"{record.levelname} {self.said(record)}"
-        return f"{line}\n{trace}" if trace else line
+        traceback = self.traceback(record)
+        line = f"{record.levelname} {self.message(record)}"
+        return f"{line}\n{traceback}" if traceback else line
 
 
-class JsonFormatter(_Formatter):
-    """Which job, table and trace a line is about stands in it whenever that is known."""
+class JsonFormatter(_RedactingFormatter):
+    """Adds the job, table and trace of the current log context to each line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        told = {
+        fields = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": self.said(record),
-            **{name: self._clean(value) for name, value in subject().items()},
+            "message": self.message(record),
+            **{name: self._clean(value) for name, value in current_log_context().items()},
         }
-        trace = self.trace(record)
-        return json.dumps({**told, "exception": trace} if trace else told, ensure_ascii=False)
+        traceback = self.traceback(record)
+        return json.dumps({**fields, "exception": traceback} if traceback else fields, ensure_ascii=False)
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to whatever is the standard error at that moment."""
+    """Writes to the current `sys.stderr`, also if it is replaced later."""
 
     def __init__(self, formatter: logging.Formatter) -> None:
         logging.Handler.__init__(self)
@@ -71,12 +73,13 @@ class StderrHandler(logging.StreamHandler[TextIO]):
         return sys.stderr
 
 
-def configure(wanted: LogFormat, *, level: int, clean: Clean) -> LogFormat:
-    """Sends every logger's lines to the standard error, in place of what was configured before; in which form."""
-    chosen = wanted if wanted is not LogFormat.AUTO else LogFormat.HUMAN if sys.stderr.isatty() else LogFormat.JSON
+def configure_logging(log_format: LogFormat, *, level: int, clean: Clean) -> LogFormat:
+    """Sends the log lines of every logger to stderr, replaces an earlier configuration, and returns the format used."""
+    if log_format is LogFormat.AUTO:
+        log_format = LogFormat.HUMAN if sys.stderr.isatty() else LogFormat.JSON
     root = logging.getLogger()
     for former in [handler for handler in root.handlers if isinstance(handler, StderrHandler)]:
         root.removeHandler(former)
-    root.addHandler(StderrHandler((JsonFormatter if chosen is LogFormat.JSON else HumanFormatter)(clean)))
+    root.addHandler(StderrHandler((JsonFormatter if log_format is LogFormat.JSON else HumanFormatter)(clean)))
     root.setLevel(level)
-    return chosen
+    return log_format

@@ -1,62 +1,85 @@
-"""Metrics: the figures in the text form that Prometheus scrapes."""
+"""Renders the metrics in Prometheus' text format."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
+from typing import assert_never
 
-from icepack.domain.observability.metric_definitions import METRICS, Figures, FiguresPort, Metric, MetricKind, Series
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import Metric as MetricFamily
+from prometheus_client.registry import Collector
+
+from icepack.domain.observability.metric_definitions import (
+    METRICS,
+    Metric,
+    MetricKind,
+    MetricsSource,
+    MetricValues,
+    Series,
+)
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-def exposition(port: FiguresPort) -> tuple[bytes, str]:
-    """The body and its content type."""
-    figures = port.read()
-    lines = [line for metric in METRICS for line in _lines(metric, figures)]
-    return ("\n".join(lines) + "\n").encode(), CONTENT_TYPE
+class MetricsCollector(Collector):
+    """Collects the values of a metrics source."""
+
+    def __init__(self, source: MetricsSource) -> None:
+        self._source = source
+
+    def collect(self) -> Iterable[MetricFamily]:
+        values = self._source.read()
+        return [_build_family(metric, values) for metric in METRICS]
 
 
-def _lines(metric: Metric, figures: Figures) -> Iterator[str]:
-    yield f"# HELP {metric.name} {metric.help}"
-    yield f"# TYPE {metric.name} {metric.kind.value}"
-    if metric.kind is MetricKind.HISTOGRAM:
-        yield from _histogram_lines(metric, figures)
-    else:
-        yield from (_line(metric.name, labels, value) for labels, value in shown(metric, figures))
+def render_exposition(source: MetricsSource) -> tuple[bytes, str]:
+    """Returns the body of a scrape and its content type."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(MetricsCollector(source))
+    return generate_latest(registry), CONTENT_TYPE
 
 
-def shown(metric: Metric, figures: Figures) -> Iterator[tuple[dict[str, str], float]]:
-    """Each of its lines: labels and value."""
+def _build_family(metric: Metric, values: MetricValues) -> MetricFamily:
+    family: CounterMetricFamily | GaugeMetricFamily
+    match metric.kind:
+        case MetricKind.HISTOGRAM:
+            buckets = _cumulative_buckets(metric, values)
+            return HistogramMetricFamily(metric.name, metric.help, buckets, histogram_sum(metric, values))
+        case MetricKind.COUNTER:
+            family = CounterMetricFamily(metric.name, metric.help, labels=list(metric.labels))
+        case MetricKind.GAUGE:
+            family = GaugeMetricFamily(metric.name, metric.help, labels=list(metric.labels))
+        case _:
+            assert_never(metric.kind)
+    for labels, value in metric_samples(metric, values):
+        family.add_metric(list(labels.values()), value)
+    return family
+
+
+def metric_samples(metric: Metric, values: MetricValues) -> Iterator[tuple[dict[str, str], float]]:
+    """Yields the labels and value of each sample of a counter or gauge."""
     for series in metric.series():
-        if metric.always or series in figures:
-            yield dict(zip(metric.labels, series.values, strict=True)), figures.get(series, 0.0)
+        if metric.is_always_shown or series in values:
+            yield dict(zip(metric.labels, series.values, strict=True)), values.get(series, 0.0)
 
 
-def buckets(metric: Metric, figures: Figures) -> list[int]:
-    """How many values fell into each bucket of a histogram."""
-    numbers = range(len(metric.bounds) + 1)
-    return [int(figures.get(Series(f"{metric.name}_bucket", (str(number),)), 0)) for number in numbers]
+def bucket_counts(metric: Metric, values: MetricValues) -> list[int]:
+    """Returns the number of observations in each bucket of a histogram, not cumulative."""
+    indexes = range(len(metric.bounds) + 1)
+    return [int(values.get(Series(f"{metric.name}_bucket", (str(index),)), 0)) for index in indexes]
 
 
-def total(metric: Metric, figures: Figures) -> float:
-    """The sum of all values of a histogram."""
-    return figures.get(Series(f"{metric.name}_sum"), 0.0)
+def histogram_sum(metric: Metric, values: MetricValues) -> float:
+    """Returns the sum of all observations of a histogram."""
+    return values.get(Series(f"{metric.name}_sum"), 0.0)
 
 
-def _histogram_lines(metric: Metric, figures: Figures) -> Iterator[str]:
-    counts = list(accumulate(buckets(metric, figures)))
-    for bound, count in zip([*map(_number, metric.bounds), "+Inf"], counts, strict=True):
-        yield _line(f"{metric.name}_bucket", {"le": bound}, count)
-    yield _line(f"{metric.name}_sum", {}, total(metric, figures))
-    yield _line(f"{metric.name}_count", {}, counts[-1])
+def _cumulative_buckets(metric: Metric, values: MetricValues) -> list[tuple[str, float]]:
+    bounds = [*map(_format_bound, metric.bounds), "+Inf"]
+    return list(zip(bounds, accumulate(bucket_counts(metric, values)), strict=True))
 
 
-def _line(name: str, labels: Mapping[str, str], value: float) -> str:
-    said = ",".join(f'{label}="{text}"' for label, text in labels.items())
-    return f"{name}{{{said}}} {_number(value)}" if said else f"{name} {_number(value)}"
-
-
-def _number(value: float) -> str:
-    """Whole numbers without a point, as people write them."""
-    return str(int(value)) if float(value).is_integer() else repr(float(value))
+def _format_bound(bound: float) -> str:
+    return str(int(bound)) if float(bound).is_integer() else repr(float(bound))

@@ -1,4 +1,4 @@
-"""A lake of small tables, jobs on them, and workers as processes that can be killed, frozen and waited for."""
+"""A lake of small tables, jobs on them, and worker processes that can be killed, frozen and awaited."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ PARTITIONS = 5
 FILES_PER_PARTITION = 3
 LEASE_SECONDS = 6
 REWRITE = Compact(rewrite_all=True, options={"max-concurrent-file-group-rewrites": "1"})
+# On this path the JVM commits even if Python is dead; on the native path Python starts the commit.
 BY_SPARK = replace(REWRITE, engine=RewriteEngine.SPARK)
-"""Here the JVM commits, be Python alive or not; natively it is Python that says so."""
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "part", IntegerType()), NestedField(3, "v", StringType())
 )
@@ -46,7 +46,7 @@ Rows = list[tuple[int, int, str]]
 
 
 class WorkerProcess:
-    """A worker of ours, in a session of its own, by which its JVM is known even when the worker is gone."""
+    """A worker in its own session, which identifies its JVM even after the worker has died."""
 
     def __init__(self, command: list[str], log: Path, environ: dict[str, str]) -> None:
         self._log = log
@@ -61,13 +61,13 @@ class WorkerProcess:
 
     def jvms(self) -> list[int]:
         pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdecimal()]
-        found = [(pid, _facts(pid)) for pid in pids]
-        return [pid for pid, facts in found if facts and (facts.command, facts.session) == ("java", self.pid)]
+        found = [(pid, _read_status(pid)) for pid in pids]
+        return [pid for pid, status in found if status and (status.command, status.session) == ("java", self.pid)]
 
     @property
     def is_frozen(self) -> bool:
-        facts = _facts(self.pid)
-        return facts is not None and facts.state == "T"
+        status = _read_status(self.pid)
+        return status is not None and status.state == "T"
 
     def thaw_jvm(self) -> None:
         for jvm in self.jvms():
@@ -79,16 +79,16 @@ class WorkerProcess:
             self.process.send_signal(number)
 
     def wait(self, seconds: float = 120) -> int:
-        """Its exit code."""
+        """Waits for the exit code."""
         end = time.monotonic() + seconds
         while self.process.poll() is None:
             if time.monotonic() > end:
-                raise AssertionError(f"worker {self.pid} is still there:\n{self.log_tail()}")
+                raise AssertionError(f"worker {self.pid} is still running:\n{self.log_tail()}")
             time.sleep(0.1)
         return self.process.returncode
 
     def end(self) -> None:
-        """Nothing of it is left behind, whatever state it is in."""
+        """Kills the worker and its JVM, whatever state they are in."""
         self.signal(signal.SIGKILL)
         self.process.wait()
         for jvm in self.jvms():
@@ -99,30 +99,30 @@ class WorkerProcess:
         return self._log.read_text()[-3000:]
 
 
-class _Facts(NamedTuple):
+class _ProcessStatus(NamedTuple):
     command: str
     state: str
     session: int
 
 
-def _facts(pid: int) -> _Facts | None:
+def _read_status(pid: int) -> _ProcessStatus | None:
     try:
         named, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
     except OSError:
         return None
     state, _, _, session, *_ = rest.split()
-    return _Facts(named.partition("(")[2], state, int(session))
+    return _ProcessStatus(named.partition("(")[2], state, int(session))
 
 
 class Chaos:
-    """The lake, its queue in PostgreSQL, and all workers that were started on it."""
+    """The lake, its queue in PostgreSQL, and all workers that were started."""
 
     def __init__(self, folder: Path, state_url: str) -> None:
         self.folder = folder
         self.stores = open_stores(state_url)
-        self.place = EmbeddedLake(folder / "lake")
-        self.place.folder.mkdir()
-        self.catalog = load_catalog(LAKE, **self.place.properties)
+        self.lake = EmbeddedLake(folder / "lake")
+        self.lake.folder.mkdir()
+        self.catalog = load_catalog(LAKE, **self.lake.properties)
         self.catalog.create_namespace(NAMESPACE)
         self.workers: list[WorkerProcess] = []
         self.rows: dict[TableId, Rows] = {}
@@ -132,7 +132,7 @@ class Chaos:
 
     def _settings(self, state_url: str) -> dict[str, Any]:
         return {
-            "catalogs": {LAKE: self.place.properties},
+            "catalogs": {LAKE: self.lake.properties},
             "state": {"url": state_url},
             "worker": {"lease": f"{LEASE_SECONDS}s", "poll": "200ms", "retry_delay": "0s"},
             "spark": {
@@ -154,14 +154,14 @@ class Chaos:
         return table
 
     def append(self, table: TableId) -> None:
-        """Some small files more in every partition."""
+        """Adds some small files to every partition."""
         for _ in range(FILES_PER_PARTITION):
             first = len(self.rows[table])
             rows = [(first + n, n % PARTITIONS, f"v{first + n}") for n in range(PARTITIONS * 4)]
-            self._append_until_it_lands(table, rows)
+            self._append_with_retries(table, rows)
             self.rows[table] += rows
 
-    def _append_until_it_lands(self, table: TableId, rows: Rows) -> None:
+    def _append_with_retries(self, table: TableId, rows: Rows) -> None:
         ids, parts, values = zip(*rows, strict=True)
         columns = {"id": pa.array(ids, pa.int64()), "part": pa.array(parts, pa.int32()), "v": values}
         while True:
@@ -181,12 +181,12 @@ class Chaos:
         return self.stores.jobs.get(job.id).state
 
     def start(self, point: str = "none") -> WorkerProcess:
-        """A worker for one job that meets its fate at the point."""
+        """Starts a worker for one job, with a fault at the given point."""
         script = Path(__file__).with_name("chaos_worker.py")
         return self._start([sys.executable, str(script), str(self.config), point, str(self.folder)], point)
 
     def start_loop(self) -> WorkerProcess:
-        """The real command."""
+        """Starts the real command."""
         call = "from icepack.cli.main import main; main()"
         return self._start([sys.executable, "-c", call, "--config", str(self.config), "worker", "--loop"], "loop")
 
@@ -198,7 +198,7 @@ class Chaos:
         return worker
 
     def reap(self, job: Job) -> None:
-        """Wait until the job's dead worker has been noticed."""
+        """Waits until the reaper has taken the job from its dead worker."""
         self.until(lambda: self.stores.jobs.reap() is not None and self.state(job) is not JobState.RUNNING, "reaping")
 
     def until(self, condition: Callable[[], object], what: str, seconds: float = 120) -> None:
@@ -206,7 +206,7 @@ class Chaos:
         while not condition():
             if time.monotonic() > end:
                 tails = "\n".join(worker.log_tail() for worker in self.workers[-2:])
-                raise AssertionError(f"{what} did not happen; the last workers said:\n{tails}")
+                raise AssertionError(f"{what} did not happen; logs of the last workers:\n{tails}")
             time.sleep(0.2)
 
     def all_done(self) -> bool:
@@ -226,13 +226,13 @@ class Chaos:
         return sorted((row["id"], row["part"], row["v"]) for row in found)
 
     def rewrites(self, table: TableId, job_id: UUID) -> list[str]:
-        """The attempts of the job that committed to the table."""
+        """Returns the attempts of the job that committed to the table."""
         snapshots = self.load(table).metadata.snapshots
         summaries = [snapshot.summary.additional_properties for snapshot in snapshots if snapshot.summary]
-        return [said["icepack.attempt"] for said in summaries if said.get("icepack.job-id") == str(job_id)]
+        return [summary["icepack.attempt"] for summary in summaries if summary.get("icepack.job-id") == str(job_id)]
 
     def uncommitted(self, table: TableId) -> set[str]:
-        """Data files that no snapshot of the table knows."""
+        """Returns the data files that no snapshot of the table references."""
         loaded = self.load(table)
         known = {
             Path(entry.data_file.file_path).name
@@ -244,7 +244,7 @@ class Chaos:
         return {path.name for path in folder.rglob("*.parquet")} - known
 
     def check(self) -> None:
-        """Every job finished once, every table has its rows, no lock is left."""
+        """Checks that every job finished once, every table has its rows, and no lock is left."""
         for job in self.jobs:
             ended = self.stores.jobs.get(job.id)
             assert ended.state is JobState.SUCCEEDED, ended

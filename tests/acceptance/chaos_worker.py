@@ -1,6 +1,6 @@
-"""`icepack worker`, built from the same wiring, that dies or freezes at a named point.
+"""A worker with the wiring of `icepack worker` that is killed or frozen at a named point.
 
-Started by chaos.py as a process of its own: chaos_worker.py CONFIG POINT FOLDER.
+chaos.py starts it as a separate process: chaos_worker.py CONFIG POINT FOLDER.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from icepack.cli.commands.worker import exit_code, told_to_stop
+from icepack.cli.commands.worker import exit_code
+from icepack.cli.signals import stop_on_signal
 from icepack.config import load_config
 from icepack.domain.actions import Action
 from icepack.domain.ports.engine import EngineResult, Progress, RunContext
 from icepack.domain.table import TableId
 from icepack.service.maintenance import MaintenanceRunner
-from icepack.service.worker.context import Desk
+from icepack.service.worker.job_execution import JobRunner
 from icepack.wiring import App
 
 
@@ -34,7 +35,7 @@ def die() -> None:
 
 
 def freeze() -> None:
-    """Python alone: its JVM works on, and commits behind its back."""
+    """Freezes Python only: its JVM keeps running and commits without it."""
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
@@ -43,12 +44,12 @@ def freeze_with_jvm() -> None:
     freeze()
 
 
-def lose_the_jvm() -> None:
+def kill_jvm() -> None:
     os.kill(_gateway().proc.pid, signal.SIGKILL)
 
 
-def die_and_leave_the_jvm() -> None:
-    """The JVM ends when its standard input does; another process holds that open."""
+def die_without_jvm() -> None:
+    """The JVM exits when its standard input closes, so another process keeps that open."""
     holder = subprocess.Popen(["sleep", "120"], pass_fds=[_gateway().proc.stdin.fileno()], start_new_session=True)
     (FOLDER / f"holder-{os.getpid()}").write_text(str(holder.pid))
     die()
@@ -60,27 +61,27 @@ def _gateway() -> Any:
     return SparkContext._gateway
 
 
-def die_any_moment_now() -> None:
-    """While the statement is on its way, or carried out, or answered."""
+def die_soon() -> None:
+    """Dies while the statement is being sent, executed or answered."""
 
-    def soon() -> None:
+    def die_after_delay() -> None:
         time.sleep(random.uniform(0, 0.004))
         die()
 
-    threading.Thread(target=soon).start()
+    threading.Thread(target=die_after_delay).start()
 
 
 MID_REWRITE: dict[str, Callable[[], None]] = {
     "mid_rewrite": die,
-    "jvm_dies": lose_the_jvm,
-    "jvm_lives_on": die_and_leave_the_jvm,
+    "jvm_dies": kill_jvm,
+    "jvm_lives_on": die_without_jvm,
     "frozen": freeze,
     "frozen_with_jvm": freeze_with_jvm,
 }
 
 
 class ChaosJobs:
-    """The job store, fatal around a claim and in the middle of a finish."""
+    """A job store that kills the worker after a claim or during a finish."""
 
     def __init__(self, real: Any, point: str) -> None:
         self._real = real
@@ -97,7 +98,7 @@ class ChaosJobs:
 
     def finish(self, *args: Any) -> Any:
         if self._point == "mid_finish":
-            die_any_moment_now()
+            die_soon()
         answer = self._real.finish(*args)
         if self._point == "mid_finish":
             time.sleep(1)
@@ -105,7 +106,7 @@ class ChaosJobs:
 
 
 class ChaosEngine:
-    """The engine, fatal in the middle of a rewrite and right after its commit."""
+    """An engine that kills or freezes the worker during a rewrite or right after its commit."""
 
     can_stamp = True
 
@@ -118,25 +119,25 @@ class ChaosEngine:
 
     def run(self, table: TableId, action: Action, context: RunContext) -> EngineResult:
         if self._point in MID_REWRITE:
-            context = replace(context, progress=self._strike)
+            context = replace(context, progress=self._inject_fault)
         result: EngineResult = self._real.run(table, action, context)
         if self._point == "after_commit":
             die()
         return result
 
-    def _strike(self, progress: Progress) -> None:
+    def _inject_fault(self, progress: Progress) -> None:
         if progress.groups_done and self._point in MID_REWRITE:
-            deed, self._point = MID_REWRITE[self._point], "survived"
-            deed()
+            inject, self._point = MID_REWRITE[self._point], "survived"
+            inject()
 
 
 class ChaosApp(App):
     @cached_property
-    def desk(self) -> Desk:
-        desk = App.desk.func(self)
+    def job_runner(self) -> JobRunner:
+        job_runner = App.job_runner.func(self)
         engine = ChaosEngine(self.engine, POINT)
-        runner = MaintenanceRunner(replace(self.run_tools, engine=engine))
-        return replace(desk, jobs=ChaosJobs(desk.jobs, POINT), runner=runner)
+        runner = MaintenanceRunner(replace(self.run_dependencies, engine=engine))
+        return replace(job_runner, jobs=ChaosJobs(job_runner.jobs, POINT), runner=runner)
 
 
 def main() -> int:
@@ -144,8 +145,8 @@ def main() -> int:
     logging.getLogger("py4j").setLevel(logging.ERROR)
     app = ChaosApp(load_config(CONFIG, environ=os.environ, cwd=FOLDER), os.environ)
     try:
-        with told_to_stop(app.worker.stop):
-            return exit_code(app.worker.work_once(), loop=False, interrupted=False)
+        with stop_on_signal(app.worker.stop):
+            return exit_code(app.worker.run_one_job(), loop=False, interrupted=False)
     finally:
         app.close()
 

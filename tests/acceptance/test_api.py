@@ -1,4 +1,4 @@
-"""`icepack up` as its users meet it: a real server process, a real PostgreSQL, a real worker with Spark."""
+"""`icepack up` end to end: a real server process, a real PostgreSQL, a real worker with Spark."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ import pytest
 import yaml
 from pyiceberg.catalog import load_catalog
 
-from contract.postgres import PostgresServer
-from icepack.api.auth.api_keys import new_key
+from contract.postgres_server import PostgresServer
+from icepack.api.auth.api_keys import generate_key
 from icepack.client import ApiProblem, Client
 from icepack.config.folders import LAKE, EmbeddedLake
 from icepack.domain.access import ApiKey, Role, Scope
@@ -31,18 +31,18 @@ from icepack.store.backend import open_stores
 
 from .chaos import SCHEMA, SPEC
 
+# Slow enough for the test to see its progress; the native kernel would be too fast.
 ONE_AT_A_TIME = {"rewrite_all": True, "engine": "spark", "options": {"max-concurrent-file-group-rewrites": "1"}}
-"""Slow enough to be met on its way: the kernel would be done by then."""
-PATIENCE_SECONDS = 180.0
+TIMEOUT_SECONDS = 180.0
+# So many that progress is seen even on an idle machine: each partition is one group.
 PARTITIONS = 48
-"""So many that even an idle machine is seen at work: each is a group of its own."""
 
 
 class Lake:
     def __init__(self, folder: Path) -> None:
-        self.place = EmbeddedLake(folder / "lake")
-        self.place.folder.mkdir()
-        self.catalog = load_catalog(LAKE, **self.place.properties)
+        self.embedded = EmbeddedLake(folder / "lake")
+        self.embedded.folder.mkdir()
+        self.catalog = load_catalog(LAKE, **self.embedded.properties)
         self.catalog.create_namespace("db")
 
     def table(self, name: str, partitions: int, files: int = 3) -> None:
@@ -67,8 +67,8 @@ class Lake:
         return [snapshot.summary.operation.value for snapshot in found if snapshot.summary]
 
 
-class Up:
-    """The running service."""
+class ServiceProcess:
+    """`icepack up` as a process."""
 
     def __init__(self, folder: Path, lake: Lake, state_url: str) -> None:
         self.folder, self.lake = folder, lake
@@ -77,7 +77,7 @@ class Up:
             port = probe.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         settings = {
-            "catalogs": {LAKE: lake.place.properties},
+            "catalogs": {LAKE: lake.embedded.properties},
             "state": {"url": state_url},
             "server": {"port": port},
             "auth": {"enabled": True},
@@ -106,8 +106,8 @@ class Up:
                 start_new_session=True,
             )
 
-    def until(self, condition: Any, what: str) -> Any:
-        end = time.monotonic() + PATIENCE_SECONDS
+    def wait_until(self, condition: Any, what: str) -> Any:
+        end = time.monotonic() + TIMEOUT_SECONDS
         while not (found := condition()):
             if time.monotonic() > end or self.process.poll() is not None:
                 raise AssertionError(f"{what} did not happen:\n{self.log.read_text()[-3000:]}")
@@ -115,7 +115,7 @@ class Up:
         return found
 
     def children(self) -> list[int]:
-        """Its workers, by the line that they were started with."""
+        """Returns the process ids of its workers, found by their command line."""
         found = []
         for path in Path("/proc").iterdir():
             with suppress(OSError):
@@ -123,7 +123,7 @@ class Up:
                     found.append(int(path.name))
         return [pid for pid in found if pid != self.process.pid]
 
-    def end(self) -> None:
+    def kill(self) -> None:
         for pid in [self.process.pid, *self.children()]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -143,51 +143,51 @@ def state_url() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def key(state_url: str) -> str:
-    made, stores = new_key(), open_stores(state_url)
+    created, stores = generate_key(), open_stores(state_url)
     facts = {"role": Role.ADMIN, "scopes": (Scope(),), "created_at": datetime.now(UTC)}
-    stores.keys.add(ApiKey(id=made.id, name="tests", **facts), made.digest)
+    stores.keys.add(ApiKey(id=created.id, name="tests", **facts), created.digest)
     stores.close()
-    return made.text
+    return created.text
 
 
 @pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory, state_url: str, key: str) -> Iterator[Up]:
+def up(tmp_path_factory: pytest.TempPathFactory, state_url: str, key: str) -> Iterator[ServiceProcess]:
     folder = tmp_path_factory.mktemp("up")
     lake = Lake(folder)
     lake.table("orders", partitions=PARTITIONS)
     lake.table("long", partitions=240, files=2)
     lake.table("busy", partitions=2)
-    service = Up(folder, lake, state_url)
+    service = ServiceProcess(folder, lake, state_url)
     try:
         yield service
     finally:
-        service.end()
+        service.kill()
 
 
 @pytest.fixture
-def client(up: Up, key: str) -> Iterator[Client]:
+def client(up: ServiceProcess, key: str) -> Iterator[Client]:
     with Client(up.url, key=key) as found:
 
-        def tables_are_known() -> bool:
+        def tables_are_cached() -> bool:
             try:
                 return found.tables().total == 3
             except EnvironmentFault:
                 return False
 
-        up.until(tables_are_known, "the first look at the lake")
+        up.wait_until(tables_are_cached, "the first health sync")
         yield found
 
 
-def test_a_table_is_compacted_and_keeps_its_rows(up: Up, client: Client) -> None:
+def test_compaction_keeps_all_rows(up: ServiceProcess, client: Client) -> None:
     rows, seen = up.lake.rows("orders"), []
     plan = client.plan("orders").compaction
     accepted = client.act("orders", "compact", options=ONE_AT_A_TIME)
     assert accepted.status is JobState.QUEUED
     assert plan.estimated
-    job = client.wait(accepted.job_id, seconds=PATIENCE_SECONDS, every=0.1, watch=lambda it: seen.append(it.progress))
+    job = client.wait(accepted.job_id, seconds=TIMEOUT_SECONDS, every=0.1, watch=lambda job: seen.append(job.progress))
     assert job.state is JobState.SUCCEEDED, job.message
-    on_its_way = {progress.partitions_completed for progress in seen}
-    assert on_its_way & set(range(1, PARTITIONS)), "no progress was seen to move"
+    completed = {progress.partitions_completed for progress in seen}
+    assert completed & set(range(1, PARTITIONS)), "no progress was seen"
     assert job.progress.partitions_completed == job.progress.partitions_total == PARTITIONS
     assert job.progress.files_processed == 3 * PARTITIONS
     assert up.lake.files("orders") == PARTITIONS
@@ -196,46 +196,46 @@ def test_a_table_is_compacted_and_keeps_its_rows(up: Up, client: Client) -> None
     assert client.history("orders").runs[0].job_id == job.id
 
 
-def test_a_job_is_cancelled_midway(up: Up, client: Client) -> None:
+def test_running_job_is_cancelled(up: ServiceProcess, client: Client) -> None:
     rows = up.lake.rows("long")
     accepted = client.act("long", "compact", options=ONE_AT_A_TIME)
-    up.until(lambda: client.job(accepted.job_id).progress.partitions_completed, "progress")
+    up.wait_until(lambda: client.job(accepted.job_id).progress.partitions_completed, "progress")
     assert client.cancel(accepted.job_id).state is JobState.RUNNING
-    job = client.wait(accepted.job_id, seconds=PATIENCE_SECONDS, every=0.1)
+    job = client.wait(accepted.job_id, seconds=TIMEOUT_SECONDS, every=0.1)
     assert job.state is JobState.CANCELLED
     assert job.progress != JobProgress()
     assert up.lake.rows("long") == rows
     assert "replace" not in up.lake.operations("long")
 
 
-def test_twenty_threads_with_one_key_get_one_job(up: Up, client: Client, key: str) -> None:
+def test_twenty_threads_with_one_key_get_one_job(up: ServiceProcess, client: Client, key: str) -> None:
     def submit(_: int) -> Any:
         with Client(up.url, key=key) as own:
             return own.compact("busy", catalog="lake", namespace="db", idempotency_key="twenty").job_id
 
     with ThreadPoolExecutor(20) as pool:
         assert len(set(pool.map(submit, range(20)))) == 1
-    mine = [
+    submissions = [
         entry for entry in client.audit(action="api.jobs.submit").entries if entry.details["table"] == "lake.db.busy"
     ]
-    assert [entry.outcome for entry in mine].count("created") == 1
+    assert [entry.outcome for entry in submissions].count("created") == 1
 
 
-def test_a_worker_that_dies_is_replaced(up: Up, client: Client) -> None:
+def test_dead_worker_is_replaced(up: ServiceProcess, client: Client) -> None:
     (worker,) = [pid for pid in up.children() if b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")]
     os.kill(worker, signal.SIGKILL)
-    up.until(lambda: set(up.children()) - {worker}, "another worker")
+    up.wait_until(lambda: set(up.children()) - {worker}, "another worker")
     assert client.health().status == "ok"
     accepted = client.act("busy", "rewrite_manifests")
-    assert client.wait(accepted.job_id, seconds=PATIENCE_SECONDS, every=0.2).state is JobState.SUCCEEDED
+    assert client.wait(accepted.job_id, seconds=TIMEOUT_SECONDS, every=0.2).state is JobState.SUCCEEDED
 
 
-def test_it_ends_cleanly(up: Up, client: Client, state_url: str) -> None:
-    with Client(up.url) as stranger, pytest.raises(ApiProblem) as refused:
-        stranger.tables()
-    assert refused.value.status == 401
+def test_service_stops_cleanly(up: ServiceProcess, client: Client, state_url: str) -> None:
+    with Client(up.url) as anonymous, pytest.raises(ApiProblem) as rejected:
+        anonymous.tables()
+    assert rejected.value.status == 401
     up.process.send_signal(signal.SIGTERM)
-    assert up.process.wait(PATIENCE_SECONDS) == 0, up.log.read_text()[-3000:]
+    assert up.process.wait(TIMEOUT_SECONDS) == 0, up.log.read_text()[-3000:]
     assert up.children() == []
     stores = open_stores(state_url)
     assert stores.locks.list_locks() == []

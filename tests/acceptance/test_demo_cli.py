@@ -1,4 +1,4 @@
-"""The newcomer's path, as typed: the demo, a look around, a second run, Ctrl-C."""
+"""The first steps of a new user: the demo, the reading commands, a second run, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ICEPACK = [sys.executable, "-c", "from icepack.cli.main import main; main()"]
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """The user's folders are the test's own, but for the cache, where the jars are kept."""
+    """Redirects the user's folders, except the cache, which holds the jars."""
     own = {f"XDG_{kind}_HOME": str(folder / kind.lower()) for kind in ("CONFIG", "DATA", "STATE")}
     return {**os.environ, **own}
 
@@ -37,8 +37,8 @@ def icepack(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(scope="module")
-def healed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    folder = tmp_path_factory.mktemp("newcomer")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("demo")
     done = icepack(folder, "demo", "--dir", "lake", "--scale", "0.2")
     assert done.returncode == 0, done.stdout + done.stderr
     return folder, done.stdout
@@ -50,29 +50,29 @@ def answer(folder: Path, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def test_the_demo_shows_before_and_after_and_what_to_type_next(healed: tuple[Path, str]) -> None:
-    _, printed = healed
+def test_the_demo_shows_before_and_after_and_the_next_steps(demo: tuple[Path, str]) -> None:
+    _, printed = demo
     assert "Before" in printed
     assert "→" in printed
-    assert "What to type next" in printed
+    assert "Next steps" in printed
     assert "✗" not in printed
 
 
-def test_every_score_is_90_or_more_afterwards(healed: tuple[Path, str]) -> None:
-    folder, _ = healed
+def test_every_score_is_90_or_more_afterwards(demo: tuple[Path, str]) -> None:
+    folder, _ = demo
     scores = {item["table"]: item["health"]["score"] for item in answer(folder, "health")["tables"]}
     assert len(scores) >= 7
     assert min(scores.values()) >= 90, scores
 
 
-def test_a_second_maintain_finds_nothing_to_do(healed: tuple[Path, str]) -> None:
-    folder, _ = healed
+def test_a_second_maintain_finds_nothing_to_do(demo: tuple[Path, str]) -> None:
+    folder, _ = demo
     nothing = {"plan": [], "steps": [], "tables": [], "errors": [], "silent_catalogs": {}}
     assert answer(folder, "maintain", "--all") == nothing
 
 
-def test_the_history_has_every_run_with_its_proof(healed: tuple[Path, str]) -> None:
-    folder, _ = healed
+def test_the_history_has_every_run_with_its_proof(demo: tuple[Path, str]) -> None:
+    folder, _ = demo
     runs = answer(folder, "history", "--limit", "100")["runs"]
     committed = [run for run in runs if run["commits"]]
     assert committed
@@ -81,8 +81,8 @@ def test_the_history_has_every_run_with_its_proof(healed: tuple[Path, str]) -> N
     assert all(run["proofs"] for run in committed)
 
 
-def test_a_second_demo_in_the_same_folder_replaces_the_lake_and_no_other_folder(healed: tuple[Path, str]) -> None:
-    folder, _ = healed
+def test_the_demo_refuses_a_folder_that_is_not_a_demo_lake(demo: tuple[Path, str]) -> None:
+    folder, _ = demo
     other = folder / "precious"
     other.mkdir(exist_ok=True)
     (other / "thesis.txt").write_text("years of work")
@@ -91,8 +91,8 @@ def test_a_second_demo_in_the_same_folder_replaces_the_lake_and_no_other_folder(
     assert (other / "thesis.txt").read_text() == "years of work"
 
 
-def test_iceberg_compact_runs_as_the_cronjob_calls_it(healed: tuple[Path, str]) -> None:
-    folder, _ = healed
+def test_iceberg_compact_runs_as_the_cronjob_calls_it(demo: tuple[Path, str]) -> None:
+    folder, _ = demo
     table = answer(folder, "tables")["tables"][0]
     command = [sys.executable, "-c", "from icepack.cli.iceberg_compact import main; main()"]
     uri = f"sqlite:///{folder / 'lake' / 'catalog.db'}"
@@ -111,8 +111,8 @@ def test_iceberg_compact_runs_as_the_cronjob_calls_it(healed: tuple[Path, str]) 
 
 
 @pytest.mark.parametrize("engine", ["native", "spark"])
-def test_the_engine_that_is_asked_for_does_it(healed: tuple[Path, str], engine: str) -> None:
-    folder, _ = healed
+def test_the_requested_engine_runs_the_compaction(demo: tuple[Path, str], engine: str) -> None:
+    folder, _ = demo
     command = ("run", "compact", "web.page_views", "--rewrite-all", "--engine", engine, "--format", "json")
     done = icepack(folder, "--config", "lake/icepack.yaml", *command)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -122,8 +122,8 @@ def test_the_engine_that_is_asked_for_does_it(healed: tuple[Path, str], engine: 
     assert bool((run["details"] or {}).get("native_groups")) == (engine == "native"), run["details"]
 
 
-def test_commits_of_both_engines_are_verified_by_value(healed: tuple[Path, str]) -> None:
-    folder, _ = healed
+def test_commits_of_both_engines_are_verified_by_value(demo: tuple[Path, str]) -> None:
+    folder, _ = demo
     for engine in ("native", "spark"):
         command = ("run", "compact", "app.sessions", "--rewrite-all", "--engine", engine, "--proof", "full")
         done = icepack(folder, "--config", "lake/icepack.yaml", *command)
@@ -134,8 +134,8 @@ def test_commits_of_both_engines_are_verified_by_value(healed: tuple[Path, str])
     assert all(each["equal"] and each["rows_before"] == each["rows_after"] > 0 for each in found), found
 
 
-def test_ctrl_c_leaves_the_table_untouched_or_complete(healed: tuple[Path, str]) -> None:
-    folder, _ = healed
+def test_ctrl_c_leaves_the_table_untouched_or_complete(demo: tuple[Path, str]) -> None:
+    folder, _ = demo
     table = answer(folder, "tables")["tables"][0]["table"]
     before = answer(folder, "inspect", table)["status"]
     run = subprocess.Popen(
@@ -144,10 +144,10 @@ def test_ctrl_c_leaves_the_table_untouched_or_complete(healed: tuple[Path, str])
     )  # fmt: skip
     _wait_until_running(folder)
     run.send_signal(signal.SIGINT)
-    _, complaint = run.communicate(timeout=300)
+    _, stderr = run.communicate(timeout=300)
     after = answer(folder, "inspect", table)["status"]
     last = answer(folder, "history", table, "--limit", "1")["runs"][0]
-    assert "Stopping" in complaint
+    assert "Stopping" in stderr
     assert after["data"]["records"] == before["data"]["records"]
     if last["state"] == "cancelled":
         assert run.returncode == 130

@@ -1,4 +1,4 @@
-"""Workers that are killed and frozen: every job ends once, every table has its rows, no lock is left.
+"""Kills and freezes workers: every job ends once, every table keeps its rows, no lock is left.
 
 The short version is part of `make test`; ICEPACK_SOAK=1 (`make soak`) adds fifty kills and more.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from contract.postgres import PostgresServer
+from contract.postgres_server import PostgresServer
 from icepack.domain.actions import Compact
 from icepack.domain.job import Job, JobState
 
@@ -54,7 +54,7 @@ def test_jobs_survive_their_workers(chaos: Chaos) -> None:
     done, done_worker = _submit_and_start(chaos, "done", "after_commit", priority=100)
     assert (torn_worker.wait(), done_worker.wait()) == (KILLED, KILLED)
     assert chaos.rewrites(torn.table, torn.id) == []
-    assert chaos.rewrites(done.table, done.id) == ["1"], "committed, and nobody was told"
+    assert chaos.rewrites(done.table, done.id) == ["1"], "committed, but not recorded"
 
     orphaned, orphaned_worker = _submit_and_start(chaos, "orphaned", "jvm_lives_on", action=BY_SPARK)
     frozen, zombie = _submit_and_start(chaos, "frozen", "frozen_with_jvm", action=BY_SPARK)
@@ -73,14 +73,14 @@ def test_jobs_survive_their_workers(chaos: Chaos) -> None:
 
     chaos.check()
     for job in (done, orphaned):
-        assert chaos.rewrites(job.table, job.id) == ["1"], "found by its stamp, and not done again"
+        assert chaos.rewrites(job.table, job.id) == ["1"], "found by its stamp, and not repeated"
     assert chaos.state(claimed) is JobState.SUCCEEDED
 
 
 def _submit_and_start(
     chaos: Chaos, name: str, point: str, *, priority: int = 0, action: Compact = REWRITE
 ) -> tuple[Job, WorkerProcess]:
-    """Once it is claimed, the next worker gets another one."""
+    """Submits a job and waits until the worker has claimed it, so that the next worker claims another one."""
     job = chaos.submit(chaos.table(name), action, priority=priority)
     worker = chaos.start(point)
     chaos.until(lambda: chaos.state(job) is not JobState.QUEUED, "claiming")
@@ -88,12 +88,12 @@ def _submit_and_start(
 
 
 def late_commit_is_refused(chaos: Chaos, job: Job, zombie: WorkerProcess) -> None:
-    """Its JVM wakes first, so that nothing keeps it from its commit; then Python, to say how it went."""
+    """Wakes the JVM first, so that nothing prevents its commit; then Python, to report the result."""
     (winner,) = chaos.rewrites(job.table, job.id)
     assert winner != "1"
     assert chaos.uncommitted(job.table)
     zombie.thaw_jvm()
-    chaos.until(lambda: not chaos.uncommitted(job.table), "the refusal, after which Iceberg clears up")
+    chaos.until(lambda: not chaos.uncommitted(job.table), "the rejected commit, after which Iceberg deletes its files")
     zombie.signal(signal.SIGCONT)
     assert zombie.wait() == HANDED_BACK, zombie.log_tail()
     assert chaos.rewrites(job.table, job.id) == [winner]
@@ -103,32 +103,32 @@ POINTS = (
     "after_claim", "mid_rewrite", "after_commit", "mid_finish", "jvm_dies", "jvm_lives_on", "frozen", "frozen_with_jvm",
 )  # fmt: skip
 ANY_MOMENT = "any_moment"
-ASKED = "asked_to_stop"
+TERMINATED = "terminated"
 
 
 class Victim:
-    """A worker, and when it is to be killed or woken from outside."""
+    """A worker, and when it is killed or woken from outside."""
 
-    def __init__(self, chaos: Chaos, dice: random.Random) -> None:
-        self.point = dice.choice((*POINTS, ANY_MOMENT, ANY_MOMENT, ASKED))
+    def __init__(self, chaos: Chaos, rng: random.Random) -> None:
+        self.point = rng.choice((*POINTS, ANY_MOMENT, ANY_MOMENT, TERMINATED))
         self.worker = chaos.start(self.point)
-        self._dies_at = time.monotonic() + dice.uniform(2, 30) if self.point in (ANY_MOMENT, ASKED) else None
-        self._sleeps_seconds = dice.uniform(LEASE_SECONDS / 2, LEASE_SECONDS * 4)
+        self._dies_at = time.monotonic() + rng.uniform(2, 30) if self.point in (ANY_MOMENT, TERMINATED) else None
+        self._sleeps_seconds = rng.uniform(LEASE_SECONDS / 2, LEASE_SECONDS * 4)
         self._wakes_at: float | None = None
-        self.was_struck = False
+        self.had_fault = False
 
     def is_over(self) -> bool:
         if self._dies_at is not None and time.monotonic() > self._dies_at:
-            self.worker.signal(signal.SIGTERM if self.point == ASKED else signal.SIGKILL)
+            self.worker.signal(signal.SIGTERM if self.point == TERMINATED else signal.SIGKILL)
             self._dies_at = None
         if self._wakes_at is None and self.worker.is_frozen:
-            self.was_struck = True
+            self.had_fault = True
             self._wakes_at = time.monotonic() + self._sleeps_seconds
         if self._wakes_at is not None and time.monotonic() > self._wakes_at:
             self.worker.thaw_jvm()
             self.worker.signal(signal.SIGCONT)
         code = self.worker.process.poll()
-        self.was_struck |= code == KILLED or (code == HANDED_BACK and self.point == "jvm_dies")
+        self.had_fault |= code == KILLED or (code == HANDED_BACK and self.point == "jvm_dies")
         assert code in (None, 0, HANDED_BACK, KILLED, -signal.SIGTERM), self.worker.log_tail()
         return code is not None
 
@@ -136,12 +136,12 @@ class Victim:
 @pytest.mark.skipif(not SOAK, reason="make soak")
 def test_fifty_kills_and_more(chaos: Chaos) -> None:
     seed = int(os.environ.get("ICEPACK_SOAK_SEED", str(random.randrange(10**6))))
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     print(f"seed {seed}")
     current = {table: chaos.submit(table) for table in (chaos.table(f"t{number}") for number in range(6))}
     victims: list[Victim] = []
-    struck: dict[str, int] = {}
-    while sum(struck.values()) < SOAK_KILLS:
+    faults: dict[str, int] = {}
+    while sum(faults.values()) < SOAK_KILLS:
         for table, job in current.items():
             if chaos.state(job).is_final:
                 chaos.append(table)
@@ -149,9 +149,9 @@ def test_fifty_kills_and_more(chaos: Chaos) -> None:
         chaos.stores.jobs.reap()
         for victim in [victim for victim in victims if victim.is_over()]:
             victims.remove(victim)
-            struck[victim.point] = struck.get(victim.point, 0) + victim.was_struck
+            faults[victim.point] = faults.get(victim.point, 0) + victim.had_fault
         while len(victims) < 2:
-            victims.append(Victim(chaos, dice))
+            victims.append(Victim(chaos, rng))
         time.sleep(0.2)
     while victims:
         victims = [victim for victim in victims if not victim.is_over()]
@@ -160,12 +160,12 @@ def test_fifty_kills_and_more(chaos: Chaos) -> None:
     chaos.until(chaos.all_done, "finishing", 600)
     worker.signal(signal.SIGTERM)
     assert worker.wait() == 0
-    print(f"{sum(struck.values())} kills: {struck}; {len(chaos.jobs)} jobs")
+    print(f"{sum(faults.values())} kills: {faults}; {len(chaos.jobs)} jobs")
     chaos.check()
 
 
 @pytest.mark.skipif(not SOAK, reason="make soak")
-def test_the_database_goes_away_for_half_a_minute(chaos: Chaos, postgres: PostgresServer) -> None:
+def test_workers_survive_a_database_outage_of_30_seconds(chaos: Chaos, postgres: PostgresServer) -> None:
     for number in range(6):
         chaos.submit(chaos.table(f"t{number}"))
     workers = [chaos.start_loop() for _ in range(2)]

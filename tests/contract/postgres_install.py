@@ -1,4 +1,4 @@
-"""Finds PostgreSQL's programs, and installs them where the tests may."""
+"""Finds the programs of PostgreSQL, and installs them if the tests run as root on Debian."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-OLDEST = 15
+# The oldest supported version of PostgreSQL.
+MIN_VERSION = 15
 CLUSTER_SETTINGS = Path("/etc/postgresql-common/createcluster.conf")
 INSTALL_LOCK = Path("/var/lock/icepack-postgres-install")
 
@@ -26,7 +27,7 @@ def find_or_install() -> Path:
         found = find_programs()
     if found is None:
         raise PostgresMissing(
-            f"The contract tests need PostgreSQL {OLDEST} or later, and no initdb was found. "
+            f"The contract tests need PostgreSQL {MIN_VERSION} or later, but no initdb was found. "
             "Install it (Debian: apt-get install postgresql) or put its bin folder on PATH."
         )
     return found
@@ -42,9 +43,9 @@ def find_programs() -> Path | None:
 def _is_new_enough(folder: Path) -> bool:
     if not all((folder / program).exists() for program in ("initdb", "pg_ctl", "postgres")):
         return False
-    said = subprocess.run([folder / "initdb", "--version"], capture_output=True, text=True, check=False).stdout
-    found = re.search(r"\) (\d+)", said)
-    return found is not None and int(found[1]) >= OLDEST
+    output = subprocess.run([folder / "initdb", "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"\) (\d+)", output)
+    return found is not None and int(found[1]) >= MIN_VERSION
 
 
 def _version(folder: Path) -> int:
@@ -53,17 +54,17 @@ def _version(folder: Path) -> int:
 
 
 def _install() -> None:
-    """Install the packages once, however many test runs ask, and let them start no server."""
+    """Install the packages once for all concurrent test runs, without starting a server."""
     with INSTALL_LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if find_programs() is None:
-            _forbid_main_cluster()
+            _disable_main_cluster()
             if not _apt_get("install", "-y", "--no-install-recommends", "postgresql"):
                 _apt_get("update")
                 _apt_get("install", "-y", "--no-install-recommends", "postgresql")
 
 
-def _forbid_main_cluster() -> None:
+def _disable_main_cluster() -> None:
     if not CLUSTER_SETTINGS.exists():
         CLUSTER_SETTINGS.parent.mkdir(parents=True, exist_ok=True)
         CLUSTER_SETTINGS.write_text("create_main_cluster = false\n")

@@ -1,4 +1,4 @@
-"""What every history store must do."""
+"""The contract of a history store."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import Engine, select, text
 
 from icepack.domain.actions import Action, ActionKind, Compact, ExpireSnapshots
-from icepack.domain.ports.queue import KeepFor
+from icepack.domain.ports.history import RetentionPeriods
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
-from icepack.store import cut_off as cut_off_module
 from icepack.store import history as history_module
+from icepack.store.admin import interrupted_runs
 from icepack.store.admin.retention import SqlRetention
 from icepack.store.backend import open_engine, select_history_store
 from icepack.store.history import SqlHistoryStore
@@ -23,8 +23,8 @@ from icepack.store.jobs import SqlJobStore
 from icepack.store.locks import SqlTableLocks
 from icepack.store.schema import runs
 
-from .queueing import DONE, LEASE, request
-from .records import ACTIONS, LARGEST_SNAPSHOT_ID, NOON, ODD, ORDERS, full_run, run, totals
+from .queue_harness import DONE, LEASE, request
+from .sample_runs import ACTIONS, LARGEST_SNAPSHOT_ID, NOON, ODD, ORDERS, full_run, run, totals
 
 RETURNS = TableId("lake", ("sales",), "returns")
 
@@ -46,7 +46,7 @@ def test_the_examples_cover_every_kind_and_every_field() -> None:
     )
 
 
-def test_what_was_saved_is_there_after_opening_again(database_url: str) -> None:
+def test_saved_runs_are_there_after_reopening(database_url: str) -> None:
     record = full_run(ACTIONS[0])
     first = select_history_store(database_url)
     first.save(record)
@@ -65,7 +65,7 @@ def test_saving_again_replaces_the_run(history: SqlHistoryStore) -> None:
     assert [past.snapshot_id_after for past in history.past_runs(ORDERS)] == [9]
 
 
-def test_a_message_that_no_text_column_takes_is_kept_all_the_same(history: SqlHistoryStore) -> None:
+def test_a_message_that_text_columns_reject_is_kept(history: SqlHistoryStore) -> None:
     record = run(message="nul \0, half a pair \udc80", details={"path": "\0"})
     history.save(record)
     assert history.runs() == [record]
@@ -80,7 +80,7 @@ def test_runs_come_newest_first_and_at_most_as_many_as_asked(history: SqlHistory
     assert history.runs(limit=2) == newest_first[:2]
 
 
-def test_runs_of_one_instant_have_one_order(history: SqlHistoryStore) -> None:
+def test_runs_that_started_at_the_same_time_have_a_stable_order(history: SqlHistoryStore) -> None:
     ids = [UUID(int=number << 96) for number in (2, 0xF, 1, 0xA)]
     for job_id in ids:
         history.save(run(job_id=job_id))
@@ -110,7 +110,7 @@ def test_runs_are_filtered_by_table_kind_and_state(history: SqlHistoryStore) -> 
     assert history.runs(table=RETURNS, kind=ActionKind.EXPIRE_SNAPSHOTS) == []
 
 
-def test_odd_names_are_not_confused(history: SqlHistoryStore) -> None:
+def test_similar_table_names_are_not_confused(history: SqlHistoryStore) -> None:
     dotted = TableId("lake", ("a", "b"), "t")
     quoted = TableId("lake", ("a.b",), "t")
     records = {table: run(table) for table in (dotted, quoted, ODD)}
@@ -137,7 +137,7 @@ def test_past_runs_are_the_newest_success_of_each_kind(history: SqlHistoryStore)
     assert older.finished_at.tzinfo is UTC
 
 
-def test_past_runs_tell_whether_anything_changed(history: SqlHistoryStore) -> None:
+def test_past_runs_record_whether_anything_changed(history: SqlHistoryStore) -> None:
     history.save(full_run(Compact()))
     history.save(run(ODD, action=ExpireSnapshots()))
     changed = {past.kind: past.changed_nothing for past in history.past_runs(ODD)}
@@ -149,10 +149,10 @@ def test_a_table_without_history_has_no_past_runs(history: SqlHistoryStore) -> N
     assert history.runs() == []
 
 
-def test_past_runs_look_up_the_index_alone(database_url: str) -> None:
+def test_past_runs_use_only_the_index(database_url: str) -> None:
     select_history_store(database_url).close()
     engine = open_engine(database_url)
-    statement = history_module._last_successes(ORDERS).compile(engine, compile_kwargs={"literal_binds": True})
+    statement = history_module._select_last_successes(ORDERS).compile(engine, compile_kwargs={"literal_binds": True})
     explain = "EXPLAIN QUERY PLAN" if engine.dialect.name == "sqlite" else "EXPLAIN"
     with engine.connect() as connection:
         if engine.dialect.name == "postgresql":
@@ -168,7 +168,7 @@ def test_a_time_without_zone_is_refused(history: SqlHistoryStore) -> None:
         history.save(run(started_at=datetime(2026, 11, 15)))
 
 
-def test_the_columns_say_what_the_record_says(database_url: str) -> None:
+def test_the_columns_match_the_record(database_url: str) -> None:
     store = select_history_store(database_url)
     record = full_run(Compact())
     store.save(record)
@@ -187,17 +187,17 @@ def _running(table: TableId = ORDERS, **fields: Any) -> RunRecord:
     return run(table, state=RunState.RUNNING, finished_at=None, **fields)
 
 
-def test_a_run_whose_process_is_gone_is_marked_at_the_next_look(engine: Engine) -> None:
+def test_a_run_whose_process_is_gone_is_marked_at_the_next_read(engine: Engine) -> None:
     history = SqlHistoryStore(engine)
-    cut_off = _running()
-    history.save(cut_off)
+    interrupted = _running()
+    history.save(interrupted)
     (seen,) = history.runs()
-    assert (seen.job_id, seen.state, seen.retryable) == (cut_off.job_id, RunState.FAILED, True)
-    assert seen.message.startswith("Cut off")
+    assert (seen.job_id, seen.state, seen.retryable) == (interrupted.job_id, RunState.FAILED, True)
+    assert seen.message.startswith("Interrupted")
     assert seen.finished_at is not None
     assert history.runs(state=RunState.RUNNING) == []
-    history.save(replace(cut_off, state=RunState.SUCCEEDED, finished_at=NOON))
-    assert [found.state for found in history.runs()] == [RunState.SUCCEEDED], "it lived after all"
+    history.save(replace(interrupted, state=RunState.SUCCEEDED, finished_at=NOON))
+    assert [found.state for found in history.runs()] == [RunState.SUCCEEDED], "the process was alive"
 
 
 def test_a_run_that_holds_its_table_is_running(engine: Engine) -> None:
@@ -209,7 +209,7 @@ def test_a_run_that_holds_its_table_is_running(engine: Engine) -> None:
     assert [found.state for found in history.runs()] == [RunState.FAILED]
 
 
-def test_a_job_that_goes_on_is_running_whatever_became_of_its_worker(engine: Engine) -> None:
+def test_a_run_of_an_unfinished_job_is_running_even_without_its_worker(engine: Engine) -> None:
     history, store = SqlHistoryStore(engine), SqlJobStore(engine)
     store.submit(request(ORDERS))
     claim = store.claim("w", LEASE)
@@ -220,7 +220,7 @@ def test_a_job_that_goes_on_is_running_whatever_became_of_its_worker(engine: Eng
     assert [found.state for found in history.runs()] == [RunState.RUNNING]
 
 
-def test_a_job_that_has_ended_has_a_while_to_say_how(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_job_has_a_grace_period_to_record_its_run(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     history, store = SqlHistoryStore(engine), SqlJobStore(engine)
     store.submit(request(ORDERS))
     claim = store.claim("w", LEASE)
@@ -228,12 +228,12 @@ def test_a_job_that_has_ended_has_a_while_to_say_how(engine: Engine, monkeypatch
     history.save(_running(job_id=claim.job_id))
     store.finish(claim, DONE)
     assert [found.state for found in history.runs()] == [RunState.RUNNING]
-    monkeypatch.setattr(cut_off_module, "GRACE", timedelta(seconds=-1))
+    monkeypatch.setattr(interrupted_runs, "GRACE_PERIOD", timedelta(seconds=-1))
     assert [found.state for found in history.runs()] == [RunState.FAILED]
 
 
-def test_pruning_marks_them_too(engine: Engine) -> None:
+def test_pruning_marks_interrupted_runs_too(engine: Engine) -> None:
     SqlHistoryStore(engine).save(_running(minutes=10**6))
-    SqlRetention(engine).prune(KeepFor(runs=None))
+    SqlRetention(engine).prune(RetentionPeriods(runs=None))
     with engine.connect() as connection:
         assert connection.scalars(select(runs.c.state)).all() == ["failed"]

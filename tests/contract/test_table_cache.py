@@ -1,4 +1,4 @@
-"""What every table cache must do."""
+"""The contract of a table cache."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import event, func, select
 
-from icepack.domain.ports.queue import CachedTable, CacheState, Generation, RefreshLost, RefreshUnderWay
-from icepack.domain.run import totals
+from icepack.domain.ports.table_cache import CachedTable, CacheState, Generation, RefreshInProgress, RefreshLost
+from icepack.domain.run import compute_totals
 from icepack.domain.table import TableId
 from icepack.store.schema import cache_generations, cache_rows
 
-from .observed import cached
-from .queueing import DAWN, LEASE, Queue
-from .records import ODD
+from .queue_harness import DAWN, LEASE, Queue
+from .sample_runs import ODD
+from .sample_tables import cached
 
 NAMES = ("a", "b", "c")
 
@@ -45,7 +45,7 @@ def _rows(queue: Queue) -> int:
         return connection.execute(select(func.count()).select_from(cache_rows)).scalar_one()
 
 
-def test_an_empty_cache_says_so(queue: Queue) -> None:
+def test_an_empty_cache_has_no_tables(queue: Queue) -> None:
     assert queue.cache.state() == CacheState()
     assert queue.cache.get(ODD) is None
     assert queue.cache.summaries() == []
@@ -53,7 +53,7 @@ def test_an_empty_cache_says_so(queue: Queue) -> None:
     assert queue.cache.locations() == {}
 
 
-def test_everything_known_of_a_table_comes_back(queue: Queue) -> None:
+def test_a_cached_table_is_read_as_it_was_written(queue: Queue) -> None:
     table = cached(ODD, files=7)
     bare = replace(cached(_table("bare")), recommendation=None)
     _refresh(queue, [table, bare])
@@ -63,13 +63,13 @@ def test_everything_known_of_a_table_comes_back(queue: Queue) -> None:
     assert queue.cache.locations() == {one.table: one.status.metadata_location for one in (bare, table)}
 
 
-def test_summaries_tell_without_the_documents(queue: Queue) -> None:
+def test_summaries_have_the_totals_without_the_documents(queue: Queue) -> None:
     table = cached(ODD, files=7)
     _refresh(queue, [table])
     (summary,) = queue.cache.summaries()
     assert (summary.table, summary.score, summary.inspected_at) == (ODD, table.health.score, table.status.observed_at)
     assert summary.metadata_location == table.status.metadata_location
-    assert summary.totals == totals(table.status, table.health.score)
+    assert summary.totals == compute_totals(table.status, table.health.score)
 
 
 def test_summaries_come_page_by_page_and_by_catalog(queue: Queue) -> None:
@@ -104,7 +104,7 @@ def test_what_did_not_change_is_carried_over(queue: Queue) -> None:
         assert queue.cache.get(_table("b")) == cached(_table("b"), files=files)
 
 
-def test_a_refresh_without_changes_makes_the_cache_young(queue: Queue) -> None:
+def test_a_refresh_without_changes_resets_the_age(queue: Queue) -> None:
     first = _refresh(queue, [cached(_table("a"))])
     queue.wait(100)
     assert queue.cache.state() == replace(first, age=timedelta(seconds=100))
@@ -124,7 +124,7 @@ def test_a_removed_table_can_come_back(queue: Queue) -> None:
     assert _names(queue) == ["a"]
 
 
-def test_the_last_word_on_a_table_counts(queue: Queue) -> None:
+def test_the_last_write_of_a_table_wins(queue: Queue) -> None:
     generation = _begin(queue)
     queue.cache.write(generation, [cached(_table("a"), files=1)])
     queue.cache.remove(generation, [_table("a"), _table("b")])
@@ -133,13 +133,13 @@ def test_the_last_word_on_a_table_counts(queue: Queue) -> None:
     assert list(queue.cache.tables()) == [cached(_table("b"), files=3)]
 
 
-def test_a_failed_refresh_keeps_the_old_generation_and_says_how_old_it_is(queue: Queue) -> None:
+def test_a_failed_refresh_keeps_the_old_generation_and_its_age(queue: Queue) -> None:
     good = _refresh(queue, [cached(_table("a"))])
     queue.wait(50)
     generation = _begin(queue)
     queue.cache.write(generation, [cached(_table("a"), files=9), cached(_table("b"))])
     queue.wait(10)
-    state = queue.cache.give_up(generation, "the catalog did not answer")
+    state = queue.cache.abort(generation, "the catalog did not answer")
     assert state == CacheState(
         generation=good.generation,
         refreshed_at=DAWN,
@@ -152,7 +152,7 @@ def test_a_failed_refresh_keeps_the_old_generation_and_says_how_old_it_is(queue:
 
 
 def test_a_refresh_that_failed_is_forgotten_after_one_that_did_not(queue: Queue) -> None:
-    queue.cache.give_up(_begin(queue), "broken")
+    queue.cache.abort(_begin(queue), "broken")
     assert queue.cache.state().failure == "broken"
     state = _refresh(queue, [])
     assert (state.failed_at, state.failure) == (None, "")
@@ -160,36 +160,36 @@ def test_a_refresh_that_failed_is_forgotten_after_one_that_did_not(queue: Queue)
 
 def test_only_one_refresh_is_under_way(queue: Queue) -> None:
     _begin(queue, "first")
-    with pytest.raises(RefreshUnderWay, match=r"'first' is refreshing .*until 06:00:30"):
+    with pytest.raises(RefreshInProgress, match=r"'first' is refreshing .*until 06:00:30"):
         _begin(queue, "second")
 
 
-def test_a_refresh_lives_as_long_as_it_writes(queue: Queue) -> None:
+def test_each_write_renews_the_lease_of_a_refresh(queue: Queue) -> None:
     generation = _begin(queue, "slow")
     for name in NAMES:
         queue.wait(20)
         queue.cache.write(generation, [cached(_table(name))])
-    with pytest.raises(RefreshUnderWay):
+    with pytest.raises(RefreshInProgress):
         _begin(queue, "second")
     queue.cache.swap(generation)
     assert _names(queue) == ["a", "b", "c"]
 
 
-def test_a_refresh_that_died_makes_way_and_changes_nothing_afterwards(queue: Queue) -> None:
+def test_an_expired_refresh_is_aborted_and_can_change_nothing_afterwards(queue: Queue) -> None:
     _refresh(queue, [cached(_table("a"))])
     dead = _begin(queue, "dead")
     queue.cache.write(dead, [cached(_table("a"), files=9), cached(_table("b"))])
     queue.wait(31)
     heir = _begin(queue, "heir")
-    assert queue.cache.state().failure == "'dead' was not heard of before its lease ended."
+    assert queue.cache.state().failure == "The lease of 'dead' expired."
     before = queue.dump()
     for write in (
         lambda: queue.cache.write(dead, [cached(_table("c"))]),
         lambda: queue.cache.remove(dead, [_table("a")]),
         lambda: queue.cache.swap(dead),
-        lambda: queue.cache.give_up(dead, "late"),
+        lambda: queue.cache.abort(dead, "late"),
     ):
-        with pytest.raises(RefreshLost, match=f"Refresh {dead.number} of the table cache was given up"):
+        with pytest.raises(RefreshLost, match=f"Refresh {dead.number} of the table cache was aborted"):
             write()
     assert queue.dump() == before
     queue.cache.swap(heir)
@@ -213,7 +213,7 @@ def test_old_generations_are_removed(queue: Queue) -> None:
     assert states == ["retired", "current"]
 
 
-def test_a_long_reading_ends_with_the_generation_it_began_with(queue: Queue) -> None:
+def test_a_long_read_stays_on_the_generation_it_started_with(queue: Queue) -> None:
     old = [cached(_table(name)) for name in NAMES]
     _refresh(queue, old)
     reading = queue.cache.tables()
@@ -224,12 +224,12 @@ def test_a_long_reading_ends_with_the_generation_it_began_with(queue: Queue) -> 
     assert seen == old
 
 
-def test_carrying_over_costs_nothing_per_table(queue: Queue) -> None:
+def test_carrying_over_has_no_cost_per_table(queue: Queue) -> None:
     written: list[str] = []
     _refresh(queue, [cached(_table(f"t{number}")) for number in range(120)])
 
-    def count(*told: object) -> None:
-        written.append(str(told[2]))
+    def count(*arguments: object) -> None:
+        written.append(str(arguments[2]))
 
     event.listen(queue.engine, "before_cursor_execute", count)
     try:

@@ -1,4 +1,4 @@
-"""Trust in the native rewrite, class by class, and where it is switched off."""
+"""Value checks of the native rewrite per class of files, and tables where it is disabled."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Engine, select
 
-from icepack.domain.ports.queue import KeepFor, Pruned
+from icepack.domain.ports.history import PruneResult, RetentionPeriods
 from icepack.domain.table import TableId
 from icepack.domain.verification import FileClass, NativeDisabled
 from icepack.store.admin.retention import SqlRetention
 from icepack.store.schema import trusted_classes
 from icepack.store.verification import SqlVerificationStore
 
-from .queueing import DAWN, Queue, StandingClock
-from .records import FILE_CLASS, MISMATCH, NOON, ODD, ORDERS
+from .queue_harness import DAWN, Queue, SettableClock
+from .sample_runs import FILE_CLASS, MISMATCH, NOON, ODD, ORDERS
 
 HOUR = timedelta(hours=1)
 OTHER = FileClass("9b21", {"created_by": "DuckDB"})
@@ -36,8 +36,8 @@ def store(engine: Engine) -> SqlVerificationStore:
 def check(
     store: SqlVerificationStore, *classes: FileClass, table: TableId = ORDERS, hours: int = 0, **facts: str
 ) -> None:
-    said = {"table_uuid": UUID, "kernel_version": "1", **facts}
-    uuid, version = said["table_uuid"], said["kernel_version"]
+    values = {"table_uuid": UUID, "kernel_version": "1", **facts}
+    uuid, version = values["table_uuid"], values["kernel_version"]
     store.record_check(table, uuid, classes, kernel_version=version, rows=10, checked_at=NOON + hours * HOUR)
 
 
@@ -50,7 +50,7 @@ class TestTrust:
         check(store, FILE_CLASS, OTHER, FILE_CLASS)
         assert store.trusted_classes(ORDERS, UUID, "1") == {FILE_CLASS.id, OTHER.id}
 
-    def test_trust_is_of_one_table_of_that_name_and_one_kernel_version(self, store: SqlVerificationStore) -> None:
+    def test_trust_holds_for_one_table_uuid_and_one_kernel_version(self, store: SqlVerificationStore) -> None:
         check(store, FILE_CLASS)
         assert store.trusted_classes(ODD, UUID, "1") == frozenset()
         assert store.trusted_classes(ORDERS, "recreated", "1") == frozenset()
@@ -73,35 +73,37 @@ class TestTrust:
         assert (row.first_checked_at, row.last_checked_at) == (NOON + HOUR, NOON + 3 * HOUR)
         assert row.description == FILE_CLASS.description
 
-    def test_a_check_without_classes_is_no_check(self, store: SqlVerificationStore) -> None:
+    def test_a_check_without_classes_is_not_recorded(self, store: SqlVerificationStore) -> None:
         check(store)
         assert store.last_checked_at(ORDERS, UUID) is None
 
-    def test_many_may_record_at_once(self, store: SqlVerificationStore, engine: Engine) -> None:
+    def test_concurrent_checks_are_all_recorded(self, store: SqlVerificationStore, engine: Engine) -> None:
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(lambda pair: check(store, *pair), [(FILE_CLASS, OTHER), (OTHER, FILE_CLASS)] * 10))
         with engine.connect() as connection:
             assert connection.scalars(select(trusted_classes.c.checks)).all() == [20, 20]
 
-    def test_classes_not_compared_for_long_are_dropped(self, store: SqlVerificationStore, queue: Queue) -> None:
+    def test_classes_that_were_not_compared_recently_are_deleted(
+        self, store: SqlVerificationStore, queue: Queue
+    ) -> None:
         check(store, FILE_CLASS)
         check(store, OTHER, hours=48)
         store.disable_native(OFF)
-        clock = StandingClock(queue.engine)
+        clock = SettableClock(queue.engine)
         clock.shift(NOON + 72 * HOUR - DAWN)
-        gone = SqlRetention(queue.engine, clock).prune(KeepFor(classes=36 * HOUR))
-        assert gone == Pruned(classes=1)
+        gone = SqlRetention(queue.engine, clock).prune(RetentionPeriods(classes=36 * HOUR))
+        assert gone == PruneResult(classes=1)
         assert store.trusted_classes(ORDERS, UUID, "1") == {OTHER.id}
         assert store.native_disabled(ODD) == OFF
 
 
 class TestNativeDisabled:
-    def test_an_entry_comes_back_as_it_was_kept(self, store: SqlVerificationStore) -> None:
+    def test_an_entry_is_read_as_it_was_stored(self, store: SqlVerificationStore) -> None:
         store.disable_native(OFF)
         assert store.native_disabled(ODD) == OFF
         assert store.native_disabled(ORDERS) is None
 
-    def test_it_may_be_switched_off_by_hand(self, store: SqlVerificationStore) -> None:
+    def test_the_native_rewrite_can_be_disabled_manually(self, store: SqlVerificationStore) -> None:
         by_hand = NativeDisabled(table=ORDERS, table_uuid="", disabled_at=NOON, reason="")
         store.disable_native(by_hand)
         assert store.native_disabled(ORDERS) == by_hand
@@ -118,7 +120,7 @@ class TestNativeDisabled:
         store.disable_native(later)
         assert store.all_native_disabled() == [later]
 
-    def test_switching_on_again_says_whether_it_was_off(self, store: SqlVerificationStore) -> None:
+    def test_enabling_reports_whether_it_was_disabled(self, store: SqlVerificationStore) -> None:
         store.disable_native(OFF)
         assert store.enable_native(ODD)
         assert not store.enable_native(ODD)

@@ -1,9 +1,10 @@
-"""One Spark session and one lake for the whole process; every test makes tables of its own in it."""
+"""Provides one Spark session and one lake for all tests; every test creates its own tables."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,13 @@ from icepack.engine.java.jars import JarStore
 from icepack.engine.java.runtime import find_java, spark_java_home
 from icepack.engine.session import SessionSettings, SparkSessions
 from icepack.engine.spark_conf import jar_purposes, session_conf
+from icepack.service.runs.request import RunDependencies
+from icepack.store.backend import open_stores
 
-from .lakes import Lake
+from .lake import Lake
 
-SPEED = {
+# Settings for small tables, where planning and compiling a query costs far more than running it.
+FAST_SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
     "spark.sql.adaptive.enabled": "false",
@@ -23,23 +27,30 @@ SPEED = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-"""To plan again and to compile a query costs far more than to run it on a handful of rows."""
 
 
 @pytest.fixture(scope="session")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    place = EmbeddedLake(tmp_path_factory.mktemp("lake"))
-    lake = Lake(place, SparkSessions(lambda: _settings(place)))
+    embedded = EmbeddedLake(tmp_path_factory.mktemp("lake"))
+    lake = Lake(embedded, SparkSessions(lambda: _session_settings(embedded)))
     try:
         yield lake
     finally:
         lake.close()
 
 
-def _settings(place: EmbeddedLake) -> SessionSettings:
+def _session_settings(embedded: EmbeddedLake) -> SessionSettings:
     java = find_java(None, os.environ)
     cache = user_folder("cache", os.environ)
-    catalogs = {"lake": place.properties}
+    catalogs = {"lake": embedded.properties}
     jars = JarStore(folder=cache / "jars", java=java, environ=os.environ).ensure(jar_purposes(catalogs))
-    conf = session_conf(catalogs=catalogs, jars=jars, user_conf=SPEED, master="local[2]", driver_memory="1500m")
+    conf = session_conf(catalogs=catalogs, jars=jars, user_conf=FAST_SETTINGS, master="local[2]", driver_memory="1500m")
     return SessionSettings(master="local[2]", conf=conf, java_home=spark_java_home(java, cache))
+
+
+@pytest.fixture
+def dependencies(lake: Lake, tmp_path: Path) -> Iterator[RunDependencies]:
+    """Uses a new state database for every test, so that no test trusts file classes of another."""
+    stores = open_stores(f"sqlite:///{tmp_path / 'state.db'}")
+    yield lake.with_dependencies(verification=stores.verification)
+    stores.close()

@@ -1,4 +1,4 @@
-"""What the inspector says of a table, beside what Spark's metadata tables say of it."""
+"""Compares the status of the inspector with Spark's metadata tables."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import pytest
 
 from icepack.catalog import manifests
 from icepack.catalog.inspector import PyIcebergInspector
-from icepack.catalog.manifests import FileManifestCache, ManifestReader, MemoryManifestCache
+from icepack.catalog.manifest_cache import FileManifestCache, MemoryManifestCache
+from icepack.catalog.manifests import ManifestReader
+from icepack.clock import utc_now
 from icepack.domain.actions import Compact, PartitionSelection, RewriteEngine, RewriteManifests
 from icepack.domain.plan.expression import parse_filter
 from icepack.domain.serialization import from_json_text, to_json_text
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
 from icepack.engine.java.expressions import JavaExpressions
-from icepack.service.maintenance import utc_now
 
-from .lakes import Lake, equality_delete
+from .lake import Lake, commit_equality_delete
 
 DATA, POSITION, EQUALITY = 0, 1, 2
 
 
 def check_against_spark(lake: Lake, table: TableId) -> TableStatus:
-    """Every figure that Spark's own metadata tables also have; returns the status for what they lack."""
+    """Compares all values that Spark's metadata tables have; returns the status for further checks."""
     status = lake.status(table)
     files = lake.metadata(table, "files")
     check_files(status, files)
@@ -77,7 +78,7 @@ def check_snapshots(status: TableStatus, snapshots: list[dict[str, Any]], refs: 
 
 
 def check_partitions(status: TableStatus, files: list[dict[str, Any]]) -> None:
-    """Spark's tuples are widened to all specs, so partitions are compared by what is in them."""
+    """Compares partitions by their files, because Spark's partition tuples have the fields of all specs."""
     data = [file for file in files if file["content"] == DATA]
     groups = Counter((file["spec_id"], repr(file.get("partition"))) for file in data)
     assert Counter((row.key.spec_id, row.data_files) for row in status.partitions) == Counter(
@@ -97,7 +98,7 @@ def test_an_empty_table(lake: Lake, version: int) -> None:
 
 def test_a_version_1_table(lake: Lake) -> None:
     table = lake.create(version=1, partitioned_by="bucket(2, id)")
-    lake.numbers(table, files=3)
+    lake.append_numbers(table, files=3)
     lake.sql(f"DELETE FROM {table} WHERE id < 5")
     status = check_against_spark(lake, table)
     assert status.format_version == 1
@@ -107,50 +108,50 @@ def test_a_version_1_table(lake: Lake) -> None:
 @pytest.mark.parametrize("granularity", ["file", "partition"])
 def test_position_deletes(lake: Lake, granularity: str) -> None:
     table = lake.create(partitioned_by="bucket(2, id)", properties={"write.delete.granularity": granularity})
-    lake.numbers(table, files=2)
+    lake.append_numbers(table, files=2)
     lake.sql(f"DELETE FROM {table} WHERE id IN (1, 2, 3, 11, 12, 13)")
     status = check_against_spark(lake, table)
     assert status.deletes.position.records == 6
     assert status.deletes.dangling_files == 0
-    listed = lake.inspector.files(table).files
-    assert all(file.position_delete_files for file in listed)
-    assert sum(file.deleted_records for file in listed) == (6 if granularity == "file" else 0)
-    assert sum(row.files_with_deletes for row in status.partitions) == len(listed) == 4
+    files = lake.inspector.files(table).files
+    assert all(file.position_delete_files for file in files)
+    assert sum(file.deleted_records for file in files) == (6 if granularity == "file" else 0)
+    assert sum(row.files_with_deletes for row in status.partitions) == len(files) == 4
     assert sum(row.position_delete_files for row in status.partitions) == status.deletes.position.files
 
 
-def test_equality_deletes_weigh_on_older_files_only(lake: Lake) -> None:
+def test_equality_deletes_apply_only_to_older_files(lake: Lake) -> None:
     table = lake.create(partitioned_by="id")
     lake.append(table, "VALUES (1, 'a'), (2, 'b')")
-    equality_delete(lake, table, ["v"], [("a",), (None,)], partition="id=1")
+    commit_equality_delete(lake, table, ["v"], [("a",), (None,)], partition="id=1")
     lake.append(table, "VALUES (1, 'a')")
     status = check_against_spark(lake, table)
     assert status.deletes.equality.records == 2
-    listed = lake.inspector.files(table).files
-    weighed = {(file.partition.path, file.sequence_number): file.equality_delete_files for file in listed}
-    assert weighed == {("id=1", 1): 1, ("id=2", 1): 0, ("id=1", 3): 0}
+    files = lake.inspector.files(table).files
+    delete_counts = {(file.partition.path, file.sequence_number): file.equality_delete_files for file in files}
+    assert delete_counts == {("id=1", 1): 1, ("id=2", 1): 0, ("id=1", 3): 0}
     by_partition = {row.key.path: (row.equality_delete_files, row.files_with_deletes) for row in status.partitions}
     assert by_partition == {"id=1": (1, 1), "id=2": (0, 0)}
     assert status.deletes.dangling_files == 0
 
 
-def test_equality_deletes_without_a_partition_weigh_on_every_partition(lake: Lake) -> None:
+def test_equality_deletes_without_a_partition_apply_to_every_partition(lake: Lake) -> None:
     table = lake.create()
     lake.append(table, "VALUES (1, 'a')")
-    equality_delete(lake, table, ["id"], [(1,), (2,)])
+    commit_equality_delete(lake, table, ["id"], [(1,), (2,)])
     lake.sql(f"ALTER TABLE {table} ADD PARTITION FIELD v")
     lake.append(table, "VALUES (2, 'b')")
     status = check_against_spark(lake, table)
     assert [(row.key.spec_id, row.equality_delete_files) for row in status.partitions] == [(0, 1), (1, 0)]
-    assert len(lake.main(table)) == 1, "a row written after the delete is not deleted"
+    assert len(lake.main_rows(table)) == 1, "a row written after the delete is not deleted"
 
 
-def test_deletion_vectors_that_share_a_puffin_file(lake: Lake) -> None:
+def test_deletion_vectors_in_the_same_puffin_file(lake: Lake) -> None:
     table = lake.create(version=3)
-    lake.numbers(table, files=4)
+    lake.append_numbers(table, files=4)
     lake.sql(f"DELETE FROM {table} WHERE id % 10 < 3")
     files = [file for file in lake.metadata(table, "files") if file["content"] == POSITION]
-    assert len({file["file_path"] for file in files}) < len(files), "several vectors should lie in one file"
+    assert len({file["file_path"] for file in files}) < len(files), "several vectors should be in one file"
     status = check_against_spark(lake, table)
     assert (status.deletes.vectors.files, status.deletes.vectors.records) == (4, 12)
     assert [file.deleted_records for file in lake.inspector.files(table).files] == [3, 3, 3, 3]
@@ -160,23 +161,23 @@ def test_dangling_deletes_are_counted_in_every_scope(lake: Lake) -> None:
     table = lake.create(partitioned_by="v", properties={"write.delete.granularity": "partition"})
     lake.append(table, "VALUES (1, 'a'), (2, 'a'), (3, 'b'), (4, 'b'), (5, 'c')")
     lake.sql(f"DELETE FROM {table} WHERE id IN (1, 3)")
-    equality_delete(lake, table, ["id"], [(2,)], partition="v=a")
+    commit_equality_delete(lake, table, ["id"], [(2,)], partition="v=a")
     assert lake.status(table).deletes.dangling_files == 0
-    (gone,) = [file.path for file in lake.inspector.files(table).files if file.partition.path == "v=a"]
-    lake.drop_file(table, gone)
+    (removed,) = [file.path for file in lake.inspector.files(table).files if file.partition.path == "v=a"]
+    lake.remove_data_file(table, removed)
     lake.append(table, "VALUES (9, 'a')")
     status = check_against_spark(lake, table)
     assert (status.deletes.position.files, status.deletes.equality.files) == (2, 1)
-    assert status.deletes.dangling_files == 2, "both deletes of partition a, and not the one of b"
+    assert status.deletes.dangling_files == 2, "both deletes of partition a, and not that of b"
 
 
-def test_deletes_of_one_file_dangle_when_it_is_gone(lake: Lake) -> None:
+def test_deletes_of_a_removed_file_are_dangling(lake: Lake) -> None:
     table = lake.create(properties={"write.delete.granularity": "file"})
-    lake.numbers(table, files=3)
+    lake.append_numbers(table, files=3)
     lake.sql(f"DELETE FROM {table} WHERE id IN (1, 11, 21)")
     lake.run(table, Compact(rewrite_all=True, engine=RewriteEngine.SPARK))
     status = check_against_spark(lake, table)
-    assert (status.deletes.position.files, status.deletes.dangling_files) == (3, 3), "Spark leaves them, the kernel not"
+    assert (status.deletes.position.files, status.deletes.dangling_files) == (3, 3), "Spark keeps them"
 
 
 def test_partition_evolution(lake: Lake) -> None:
@@ -195,12 +196,12 @@ def test_partition_evolution(lake: Lake) -> None:
     assert "v=a/gone=x" in {row.key.path for row in status.partitions}
     check_selections(lake, table)
     january = parse_filter("d < '2024-02-01'", utc_now())
-    left_out = {row.key for row in status.partitions} - lake.inspector.matching_partitions(table, january)
-    assert {key.path for key in left_out} == {"gone=x/d_month=2024-02"}
+    excluded = {row.key for row in status.partitions} - lake.inspector.matching_partitions(table, january)
+    assert {key.path for key in excluded} == {"gone=x/d_month=2024-02"}
 
 
-def test_a_dropped_column_that_old_partitions_were_made_of(lake: Lake) -> None:
-    """Nothing can be planned by that column any more; the table can be read all the same."""
+def test_a_dropped_column_of_old_partitions(lake: Lake) -> None:
+    """Partitions cannot be selected by that column any more, but the table can be read."""
     table = lake.create("id BIGINT, v STRING", partitioned_by="v", version=1)
     lake.append(table, "VALUES (1, 'a'), (2, 'b')")
     lake.sql(f"ALTER TABLE {table} DROP PARTITION FIELD v")
@@ -248,20 +249,20 @@ VALUES = {
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
-def test_partitions_of_every_transform_can_be_named_and_selected(lake: Lake, transform: str) -> None:
+def test_partitions_of_every_transform_can_be_formatted_and_selected(lake: Lake, transform: str) -> None:
     kind = TRANSFORMS[transform]
     column = transform.rstrip(")").rsplit(" ", 1)[-1].rsplit("(", 1)[-1]
     table = lake.create(f"{column} {kind}", hint="transform", partitioned_by=transform)
     lake.append(table, "VALUES " + ", ".join(f"({value})" for value in [*VALUES[kind], "NULL"]))
     status = check_against_spark(lake, table)
     assert any(row.key.path.endswith("=null") for row in status.partitions)
-    unsayable = kind in ("BINARY", "FLOAT")
-    assert any(not row.values for row in status.partitions) == unsayable, "bytes and NaN cannot be said in JSON"
+    is_unsupported = kind in ("BINARY", "FLOAT")
+    assert any(not row.values for row in status.partitions) == is_unsupported, "JSON does not support bytes and NaN"
     check_selections(lake, table)
 
 
-def planned_files(java_table: Any, wanted: Any) -> set[str]:
-    tasks = java_table.newScan().filter(wanted).ignoreResiduals().planFiles().iterator()
+def plan_files(java_table: Any, row_filter: Any) -> set[str]:
+    tasks = java_table.newScan().filter(row_filter).ignoreResiduals().planFiles().iterator()
     found = set()
     while tasks.hasNext():
         found.add(str(tasks.next().file().location()))
@@ -269,31 +270,31 @@ def planned_files(java_table: Any, wanted: Any) -> set[str]:
 
 
 def check_selections(lake: Lake, table: TableId) -> None:
-    """Each partition, selected by the values that the inspector gave it, is exactly what Iceberg would then plan."""
-    java_table = lake.java(table)
+    """Checks that the values of each partition select exactly its files in a scan by Iceberg."""
+    java_table = lake.java_table(table)
     expressions = JavaExpressions(lake.spark.sparkContext._jvm, java_table.schema())
-    listed = lake.inspector.files(table).files
+    files = lake.inspector.files(table).files
     for row in lake.status(table).partitions:
-        wanted = expressions.partitions([PartitionSelection(row.key, row.values)])
-        if wanted is None:
+        row_filter = expressions.partitions([PartitionSelection(row.key, row.values)])
+        if row_filter is None:
             assert row.values == ()
             continue
-        planned = planned_files(java_table, wanted)
-        own = {file.path for file in listed if file.partition == row.key}
-        other_specs = {file.path for file in listed if file.partition.spec_id != row.key.spec_id}
+        planned = plan_files(java_table, row_filter)
+        own = {file.path for file in files if file.partition == row.key}
+        other_specs = {file.path for file in files if file.partition.spec_id != row.key.spec_id}
         assert own <= planned <= own | other_specs
 
 
-def test_filters_find_the_partitions_that_iceberg_would_plan(lake: Lake) -> None:
+def test_filters_find_the_partitions_that_iceberg_plans(lake: Lake) -> None:
     table = lake.create("id BIGINT, s STRING, ts TIMESTAMP", partitioned_by="days(ts), truncate(1, s), bucket(2, id)")
     lake.append(
         table,
         "SELECT id, substr('abc', 1 + id % 3, 1) || 'x', timestampadd(HOUR, 10 * id, TIMESTAMP'2024-01-01') "
         "FROM range(8) UNION ALL SELECT NULL, NULL, NULL",
     )
-    java_table = lake.java(table)
+    java_table = lake.java_table(table)
     expressions = JavaExpressions(lake.spark.sparkContext._jvm, java_table.schema())
-    everything = lake.inspector.files(table).files
+    all_files = lake.inspector.files(table).files
     for text in (
         "ts >= '2024-01-02'",
         "ts BETWEEN '2024-01-02T00:00:00' AND timestamp '2024-01-02 23:59:59'",
@@ -307,9 +308,9 @@ def test_filters_find_the_partitions_that_iceberg_would_plan(lake: Lake) -> None
     ):
         where = parse_filter(text, utc_now())
         chosen = {file.path for file in lake.inspector.files(table, where).files}
-        planned = planned_files(java_table, expressions.filter(where))
+        planned = plan_files(java_table, expressions.filter(where))
         assert planned <= chosen, text
-        assert len(chosen) < len(everything), text
+        assert len(chosen) < len(all_files), text
 
 
 def test_branches_and_tags(lake: Lake) -> None:
@@ -321,7 +322,7 @@ def test_branches_and_tags(lake: Lake) -> None:
     lake.append(table)
     status = check_against_spark(lake, table)
     assert (status.snapshots.branches, status.snapshots.tags) == (("audit", "main"), ("first",))
-    assert status.data.count == 2, "the status is main's"
+    assert status.data.count == 2, "the status is that of main"
     audit = next(ref for ref in status.snapshots.refs if ref.name == "audit")
     day = 86_400_000
     assert (audit.max_ref_age_ms, audit.max_snapshot_age_ms, audit.min_snapshots_to_keep) == (7 * day, 3 * day, 2)
@@ -329,10 +330,10 @@ def test_branches_and_tags(lake: Lake) -> None:
 
 def test_merged_manifests_keep_the_sequence_numbers_of_their_files(lake: Lake) -> None:
     table = lake.create(properties={"commit.manifest.min-count-to-merge": "2"})
-    lake.numbers(table, files=3)
+    lake.append_numbers(table, files=3)
     lake.sql(f"DELETE FROM {table} WHERE id = 1")
     lake.run(table, RewriteManifests())
-    lake.numbers(table, files=1, start=100)
+    lake.append_numbers(table, files=1, start=100)
     status = check_against_spark(lake, table)
     spark = {
         row["data_file"]["file_path"]: row["sequence_number"]
@@ -349,17 +350,17 @@ def test_a_table_with_variants_can_be_inspected(lake: Lake) -> None:
     assert check_against_spark(lake, table).data.records == 3
 
 
-def test_a_second_look_reads_only_new_manifests(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_inspection_reads_only_new_manifests(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     table = lake.create()
-    lake.numbers(table, files=4)
+    lake.append_numbers(table, files=4)
     opened: list[str] = []
     read = manifests.read_manifest
 
-    def spy(io: Any, manifest: Any) -> Any:
+    def read_and_record(io: Any, manifest: Any) -> Any:
         opened.append(manifest.manifest_path)
         return read(io, manifest)
 
-    monkeypatch.setattr(manifests, "read_manifest", spy)
+    monkeypatch.setattr(manifests, "read_manifest", read_and_record)
     inspector = PyIcebergInspector(lake.catalogs, ManifestReader(MemoryManifestCache()))
     first = inspector.inspect(table)
     assert (first.data.count, len(opened)) == (4, 4)
@@ -370,20 +371,20 @@ def test_a_second_look_reads_only_new_manifests(lake: Lake, monkeypatch: pytest.
     assert len(opened) == len(set(opened)) == 5
 
 
-def test_what_one_process_read_another_finds_in_the_file(
+def test_the_manifest_cache_is_shared_between_processes(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = lake.create(partitioned_by="bucket(2, id)")
-    lake.numbers(table, files=2)
+    lake.append_numbers(table, files=2)
     first = PyIcebergInspector(lake.catalogs, ManifestReader(FileManifestCache(tmp_path / "cache.db"))).inspect(table)
     monkeypatch.setattr(manifests, "read_manifest", None)
-    again = PyIcebergInspector(lake.catalogs, ManifestReader(FileManifestCache(tmp_path / "cache.db"))).inspect(table)
-    assert again.partitions == first.partitions
+    second = PyIcebergInspector(lake.catalogs, ManifestReader(FileManifestCache(tmp_path / "cache.db"))).inspect(table)
+    assert second.partitions == first.partitions
 
 
-def test_a_broken_cache_costs_time_and_nothing_else(lake: Lake, tmp_path: Path) -> None:
+def test_a_broken_manifest_cache_does_not_fail_an_inspection(lake: Lake, tmp_path: Path) -> None:
     table = lake.create()
-    lake.numbers(table, files=2)
+    lake.append_numbers(table, files=2)
     cache = FileManifestCache(tmp_path / "cache.db")
     inspector = PyIcebergInspector(lake.catalogs, ManifestReader(cache))
     cache._connection.execute("DROP TABLE manifests")

@@ -1,4 +1,4 @@
-"""The native rewrite on a real standalone cluster: a master and a worker, each a process of its own."""
+"""Runs the native rewrite on a standalone cluster with a master process and a worker process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyiceberg.catalog import load_catalog
 from icepack.config.folders import EmbeddedLake
 from icepack.engine.java.runtime import find_java, spark_java_home
 
-SECRET = "a-secret-that-nobody-may-read"
+SECRET = "a-secret-value"
 SPARK_HOME = Path(pyspark.__file__).parent
 
 
@@ -51,14 +51,14 @@ def _launch(kind: str, arguments: list[str], folder: Path) -> tuple[subprocess.P
     return process, log
 
 
-def _said(process: subprocess.Popen[bytes], log: Path, pattern: str) -> str:
+def _wait_for_log(process: subprocess.Popen[bytes], log: Path, pattern: str) -> str:
     for _ in range(600):
         found = re.search(pattern, log.read_text("utf-8", "replace"))
         if found:
             return found[0]
         assert process.poll() is None, log.read_text("utf-8", "replace")
         time.sleep(0.1)
-    raise AssertionError(f"{log.name} never said {pattern}: {log.read_text('utf-8', 'replace')}")
+    raise AssertionError(f"{log.name} does not contain {pattern}: {log.read_text('utf-8', 'replace')}")
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +68,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     try:
         master, log = _launch("Master", ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"], folder)
         started.append(master)
-        url = _said(master, log, r"spark://127\.0\.0\.1:\d+")
+        url = _wait_for_log(master, log, r"spark://127\.0\.0\.1:\d+")
         worker, log = _launch("Worker", ["--cores", "2", "--memory", "1g", "--webui-port", "0", url], folder)
         started.append(worker)
-        _said(worker, log, "Successfully registered with master")
+        _wait_for_log(worker, log, "Successfully registered with master")
         yield Cluster(url, folder)
     finally:
         for process in reversed(started):
@@ -81,7 +81,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @dataclass
 class Site:
-    """A lake with one table of many small files, and a configuration that names the cluster."""
+    """A lake with one table of many small files, and a configuration file for the cluster."""
 
     folder: Path
     config: Path
@@ -98,7 +98,7 @@ class Site:
     def compact(self, **environ: str) -> dict[str, Any]:
         icepack = Path(sys.executable).with_name("icepack")
         command = [str(icepack), "--config", str(self.config), "run", "compact", "db.readings"]
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, "--rewrite-all", "--format", "json"],
             env={**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", **environ},
             capture_output=True,
@@ -106,9 +106,9 @@ class Site:
             check=False,
             timeout=300,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert SECRET not in done.stdout + done.stderr
-        record: dict[str, Any] = json.loads(done.stdout)["run"]
+        assert process.returncode == 0, process.stdout + process.stderr
+        assert SECRET not in process.stdout + process.stderr
+        record: dict[str, Any] = json.loads(process.stdout)["run"]
         return record
 
 
@@ -136,21 +136,23 @@ def site(cluster: Cluster, tmp_path: Path) -> Site:
     return Site(tmp_path, config, catalog)
 
 
-def _python(folder: Path, *packages: str) -> str:
-    """A Python that has these packages of ours and no other."""
+def _create_python(folder: Path, *packages: str) -> str:
+    """Creates a Python environment with only these packages of the test environment."""
     venv.create(folder, with_pip=False, symlinks=True)
-    (found,) = folder.glob("lib/python*/site-packages")
+    (site_packages,) = folder.glob("lib/python*/site-packages")
     for package in packages:
         home = Path(importlib.import_module(package).__file__ or "").parent
         for part in (home, home.with_name(f"{package}.libs")):
             if part.exists():
-                (found / part.name).symlink_to(part)
+                (site_packages / part.name).symlink_to(part)
     return str(folder / "bin" / "python")
 
 
-def test_executors_without_icepack_run_its_kernel_and_no_event_log_tells_secrets(site: Site, cluster: Cluster) -> None:
+def test_executors_without_icepack_run_the_kernel_and_the_event_log_has_no_secrets(
+    site: Site, cluster: Cluster
+) -> None:
     before = site.rows
-    record = site.compact(PYSPARK_PYTHON=_python(cluster.folder / "kernel-only", "pyarrow", "numpy"))
+    record = site.compact(PYSPARK_PYTHON=_create_python(cluster.folder / "kernel-only", "pyarrow", "numpy"))
     assert record["details"]["native_groups"] == 1, record["details"]
     assert site.rows.equals(before)
     assert len(list(site.table.scan().plan_files())) == 1
@@ -159,29 +161,29 @@ def test_executors_without_icepack_run_its_kernel_and_no_event_log_tells_secrets
     assert all(SECRET.encode() not in path.read_bytes() for path in events)
 
 
-def test_workers_that_spark_limits_take_no_more_than_they_may(site: Site) -> None:
+def test_workers_stay_within_the_memory_limit_of_spark(site: Site) -> None:
     before = site.rows
     record = site.compact(ICEPACK_SPARK__CONF__spark__executor__pyspark__memory="2g")
     assert record["details"]["native_groups"] == 1, record["details"]
     assert site.rows.equals(before)
 
 
-def test_workers_that_may_take_too_little_are_noticed_and_spark_does_it(site: Site) -> None:
+def test_workers_with_too_little_memory_fall_back_to_spark(site: Site) -> None:
     before = site.rows
     record = site.compact(ICEPACK_SPARK__CONF__spark__executor__pyspark__memory="512m")
     (group,) = record["details"]["groups"]
     assert group["engine"] == "spark"
     assert group["why"] == (
-        "executors that leave 256 MB to a Python task, of which the kernel needs 664: "
-        "raise spark.executor.pyspark.memory"
+        "executors with 256 MB of memory for a Python task, of which the kernel needs 664: "
+        "increase spark.executor.pyspark.memory"
     )
     assert site.rows.equals(before)
 
 
-def test_executors_without_the_library_are_noticed_and_spark_does_it(site: Site, cluster: Cluster) -> None:
-    """Their Python has no PyArrow; the probe finds out before anything is planned on them."""
+def test_executors_without_the_library_fall_back_to_spark(site: Site, cluster: Cluster) -> None:
+    """Their Python has no PyArrow, which is detected before tasks are sent to them."""
     before = site.rows
-    record = site.compact(PYSPARK_PYTHON=_python(cluster.folder / "bare"))
+    record = site.compact(PYSPARK_PYTHON=_create_python(cluster.folder / "bare"))
     assert record["details"]["native_groups"] == 0
     (group,) = record["details"]["groups"]
     assert group["engine"] == "spark"

@@ -1,4 +1,4 @@
-"""The native rewrite beside Spark's, from the same snapshot: the same rows, the same row ids, the same metrics."""
+"""Compares the native rewrite with that of Spark, from the same snapshot: equal rows, row ids and metrics."""
 
 from __future__ import annotations
 
@@ -26,140 +26,142 @@ from pyiceberg.types import DoubleType, FloatType, LongType, PrimitiveType
 from icepack.domain.actions import Compact, RewriteEngine
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId
-from icepack.engine.native.coverage import TableFacts
-from icepack.kernel.arrow_schema import LINEAGE_IDS
-from icepack.kernel.projection import LOST_FIELDS
+from icepack.engine.native.table_facts import TableFacts
+from icepack.kernel.arrow_schema import LINEAGE_FIELD_IDS
+from icepack.kernel.projection import STRUCT_WITHOUT_FIELDS
 
-from .lakes import Lake, equality_delete
-from .random_tables import DEFAULTS, Step, Story, fixed_stories, java_type, stories, table_of
-from .readers import Rows, answers, exact_rows, expected_answers, predicates
-from .tally import Tally
+from .lake import Lake, commit_equality_delete
+from .random_tables import Step, TableScenario, build_rows, fixed_scenarios, table_scenarios
+from .random_types import DEFAULTS, to_java_type
+from .readers import Rows, build_filters, normalize_rows, run_filters, run_filters_in_memory
+from .run_report import RunReport
 
 SOAK = bool(os.environ.get("ICEPACK_SOAK"))
 SOAK_SECONDS = float(os.environ.get("ICEPACK_SOAK_SECONDS", "1800"))
 EXAMPLES = 22
 
 
-def tell(lake: Lake, story: Story) -> TableId:
-    """The story's table, written by Spark, by others and by streaming writers."""
-    columns = ", ".join(f"{column.name} {column.kind.sql}" for column in story.columns)
+def create_table(lake: Lake, scenario: TableScenario) -> TableId:
+    """Creates the table of a scenario, written by Spark, by other programs and by streaming writers."""
+    columns = ", ".join(f"{column.name} {column.type.sql}" for column in scenario.columns)
     table = lake.create(
         f"id BIGINT, p STRING, {columns}",
         hint="random",
-        partitioned_by=story.partitioned_by,
-        version=story.version,
-        properties=story.properties,
+        partitioned_by=scenario.partitioned_by,
+        version=scenario.version,
+        properties=scenario.properties,
     )
-    if story.ordered_by:
-        lake.sql(f"ALTER TABLE {table} WRITE ORDERED BY {story.ordered_by}")
-    for step in story.steps:
-        STEPS[step.do](lake, table, step)
+    if scenario.ordered_by:
+        lake.sql(f"ALTER TABLE {table} WRITE ORDERED BY {scenario.ordered_by}")
+    for step in scenario.steps:
+        STEPS[step.action](lake, table, step)
     return table
 
 
 def _append(lake: Lake, table: TableId, step: Step) -> None:
-    lake.spark.createDataFrame(table_of(step)).coalesce(1).writeTo(str(table)).append()
+    lake.spark.createDataFrame(build_rows(step)).coalesce(1).writeTo(str(table)).append()
 
 
-def _sql(lake: Lake, table: TableId, step: Step) -> None:
+def _run_sql(lake: Lake, table: TableId, step: Step) -> None:
     lake.sql(step.sql.format(table))
 
 
-def _equality(lake: Lake, table: TableId, step: Step) -> None:
+def _delete_by_equality(lake: Lake, table: TableId, step: Step) -> None:
     random = Random(step.seed)
     ids = [(random.choice([None, *range(step.first)]),) for _ in range(3)]
     if random.random() < 0.7:
-        equality_delete(lake, table, ["id"], ids)
+        commit_equality_delete(lake, table, ["id"], ids)
     else:
-        equality_delete(lake, table, ["p", "id"], [(random.choice(("x", "y", None)), *id) for id in ids])
+        commit_equality_delete(lake, table, ["p", "id"], [(random.choice(("x", "y", None)), *id) for id in ids])
 
 
-def _foreign(lake: Lake, table: TableId, step: Step) -> None:
-    """Written without field ids, as files are that a table is made from."""
-    java = lake.java(table)
+def _import_file(lake: Lake, table: TableId, step: Step) -> None:
+    """Imports a file without field ids."""
+    java = lake.java_table(table)
     mapping = lake.iceberg.mapping.MappingUtil.create(java.schema())
-    said = lake.iceberg.mapping.NameMappingParser.toJson(mapping)
-    java.updateProperties().set("schema.name-mapping.default", said).commit()
-    path = lake.place(table) / "data" / f"foreign-{uuid4()}.parquet"
+    mapping_json = lake.iceberg.mapping.NameMappingParser.toJson(mapping)
+    java.updateProperties().set("schema.name-mapping.default", mapping_json).commit()
+    path = lake.table_folder(table) / "data" / f"imported-{uuid4()}.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(table_of(step), path, store_schema=False, row_group_size=11)
+    pq.write_table(build_rows(step), path, store_schema=False, row_group_size=11)
     file = java.io().newInputFile(path.as_uri())
     config = lake.iceberg.MetricsConfig.forTable(java)
     metrics = lake.iceberg.parquet.ParquetUtil.fileMetrics(file, config, mapping)
-    built = lake.iceberg.DataFiles.builder(java.spec()).withInputFile(file).withMetrics(metrics).withFormat("parquet")
-    java.newAppend().appendFile(built.build()).commit()
+    builder = lake.iceberg.DataFiles.builder(java.spec()).withInputFile(file).withMetrics(metrics).withFormat("parquet")
+    java.newAppend().appendFile(builder.build()).commit()
 
 
-def _hive(lake: Lake, table: TableId, step: Step) -> None:
-    """Partition folders of which one is Hive's for null."""
-    rows = table_of(step)
-    folder = lake.place(table) / f"hive-{uuid4()}"
+def _import_hive(lake: Lake, table: TableId, step: Step) -> None:
+    """Imports Hive partition folders, including the folder for null."""
+    rows = build_rows(step)
+    folder = lake.table_folder(table) / f"hive-{uuid4()}"
     for value in set(rows["p"].to_pylist()):
-        inside = folder / f"p={NO_VALUE if value is None else value}"
-        inside.mkdir(parents=True)
+        partition = folder / f"p={HIVE_NULL if value is None else value}"
+        partition.mkdir(parents=True)
         part = rows.filter(pc.is_null(rows["p"]) if value is None else pc.equal(rows["p"], value)).drop_columns("p")
         if step.stored is not None:
             part = part.append_column("p", pa.array([step.stored] * len(part), pa.string()))
-        pq.write_table(part, inside / f"{uuid4()}.parquet", store_schema=False, row_group_size=11)
+        pq.write_table(part, partition / f"{uuid4()}.parquet", store_schema=False, row_group_size=11)
     source = f"`parquet`.`file:{folder}`"
     lake.sql(f"CALL lake.system.add_files(table => '{table}', source_table => '{source}')").collect()
 
 
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+# The folder name that Hive uses for null.
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
-def _equality_in_partition(lake: Lake, table: TableId, step: Step) -> None:
+def _delete_by_equality_in_partition(lake: Lake, table: TableId, step: Step) -> None:
     random = Random(step.seed)
     part = random.choice("xy")
     ids = [(random.choice([None, *range(step.first)]),) for _ in range(5)]
     if random.random() < 0.5:
-        equality_delete(lake, table, ["id"], ids, partition=f"p={part}")
+        commit_equality_delete(lake, table, ["id"], ids, partition=f"p={part}")
     else:
-        equality_delete(lake, table, ["p", "id"], [(part, *id) for id in ids], partition=f"p={part}")
+        commit_equality_delete(lake, table, ["p", "id"], [(part, *id) for id in ids], partition=f"p={part}")
 
 
-def _add(lake: Lake, table: TableId, step: Step) -> None:
+def _add_column(lake: Lake, table: TableId, step: Step) -> None:
     (column,) = step.columns
-    lake.java(table).updateSchema().addColumn(column.name, java_type(lake, column.kind)).commit()
+    lake.java_table(table).updateSchema().addColumn(column.name, to_java_type(lake, column.type)).commit()
     lake.sql(f"REFRESH TABLE {table}")
 
 
-def _default(lake: Lake, table: TableId, step: Step) -> None:
+def _add_column_with_default(lake: Lake, table: TableId, step: Step) -> None:
     (column,) = step.columns
-    kind = java_type(lake, column.kind)
-    literal = lake.iceberg.expressions.Expressions.lit(DEFAULTS[column.kind.name]).to(kind)
-    where = (step.parent,) if step.parent else ()
-    lake.java(table).updateSchema().addColumn(*where, column.name, kind, "", literal).commit()
+    kind = to_java_type(lake, column.type)
+    literal = lake.iceberg.expressions.Expressions.lit(DEFAULTS[column.type.name]).to(kind)
+    parent = (step.parent,) if step.parent else ()
+    lake.java_table(table).updateSchema().addColumn(*parent, column.name, kind, "", literal).commit()
     lake.sql(f"REFRESH TABLE {table}")
 
 
 STEPS = {
     "append": _append,
-    "sql": _sql,
-    "equality": _equality,
-    "equality_in_partition": _equality_in_partition,
-    "foreign": _foreign,
-    "hive": _hive,
-    "add": _add,
-    "default": _default,
+    "sql": _run_sql,
+    "equality_delete": _delete_by_equality,
+    "equality_delete_in_partition": _delete_by_equality_in_partition,
+    "import_file": _import_file,
+    "import_hive": _import_hive,
+    "add": _add_column,
+    "default": _add_column_with_default,
 }
 
 
-def shown(lake: Lake, table: TableId, version: int) -> pa.Table:
+def read_table(lake: Lake, table: TableId, version: int) -> pa.Table:
     lineage = ", _row_id, _last_updated_sequence_number" if version >= 3 else ""
     return lake.sql(f"SELECT *{lineage} FROM {table}").toArrow()
 
 
-def metrics(lake: Lake, table: TableId) -> dict[str, Any]:
-    """Of all files together: what a reader that prunes by them would know.
+def combine_metrics(lake: Lake, table: TableId) -> dict[str, Any]:
+    """Combines the metrics of all files, as a reader that skips files by them would see them.
 
-    A column has no upper bound at all where one of the files has none: no cut of `ff ff ff …` is greater than it.
+    A column has no upper bound if one of the files has none: no truncation of `ff ff ff …` is greater than it.
     """
     schema = lake.catalogs.load(table).schema()
-    kinds = {number: field.field_type for number, field in schema._lazy_id_to_field.items()}
-    kinds |= dict.fromkeys(LINEAGE_IDS, LongType())
+    kinds = {field_id: field.field_type for field_id, field in schema._lazy_id_to_field.items()}
+    kinds |= dict.fromkeys(LINEAGE_FIELD_IDS, LongType())
     found: dict[str, Any] = {name: defaultdict(int) for name in COUNTS}
-    endless: dict[str, set[int]] = {"lower": set(), "upper": set()}
+    unbounded: dict[str, set[int]] = {"lower": set(), "upper": set()}
     found |= {"lower": {}, "upper": {}, "records": 0, "partitions": set(), "orders": set(), "specs": set()}
     for file in lake.metadata(table, "files"):
         assert file["content"] == 0, "all deletes were applied"
@@ -174,12 +176,12 @@ def metrics(lake: Lake, table: TableId) -> dict[str, Any]:
             for number, raw in (file[name] or {}).items():
                 value = _comparable(kinds.get(number), bytes(raw))
                 found[side][number] = better(found[side].get(number, value), value)
-            endless[side] |= _valued(file) - (file[name] or {}).keys()
-    return found | {side: {**found[side], **dict.fromkeys(endless[side], "endless")} for side in endless}
+            unbounded[side] |= _columns_with_values(file) - (file[name] or {}).keys()
+    return found | {side: {**found[side], **dict.fromkeys(unbounded[side], "unbounded")} for side in unbounded}
 
 
-def _valued(file: dict[str, Any]) -> set[int]:
-    """Columns of which the file has values that could be bounds."""
+def _columns_with_values(file: dict[str, Any]) -> set[int]:
+    """The columns with values that could be bounds."""
     counts, nulls, nans = (file[name] or {} for name in COUNTS)
     return {number for number, count in counts.items() if count > nulls.get(number, 0) + nans.get(number, 0)}
 
@@ -188,7 +190,7 @@ COUNTS = ("value_counts", "null_value_counts", "nan_value_counts")
 
 
 def _comparable(kind: Any, raw: bytes) -> Any:
-    """In the order of the type; bytes that are a floating point number keep the sign of their zero."""
+    """Decodes a bound into a value that compares in the order of the type; zeros keep their sign."""
     if not isinstance(kind, PrimitiveType):
         return raw
     value = from_bytes(kind, raw)
@@ -197,19 +199,19 @@ def _comparable(kind: Any, raw: bytes) -> Any:
     return value
 
 
-KNOWN_REASONS = tuple(
+# The reasons for which groups of these tables may fall back to Spark; all others must be rewritten native.
+EXPECTED_FALLBACKS = tuple(
     re.compile(pattern)
     for pattern in (
-        re.escape(LOST_FIELDS),
+        re.escape(STRUCT_WITHOUT_FIELDS),
         "default of the nested column .*",
         "a sort by a transform or a nested column",
     )
 )
-"""Why a group of these tables may go to Spark: everything else is done natively."""
 
 
 @dataclass(frozen=True)
-class Compacted:
+class CompactionResult:
     rows: Rows
     metrics: dict[str, Any]
     record: RunRecord
@@ -219,13 +221,13 @@ class Compacted:
         return int((self.record.details or {}).get("copied_bytes", 0))
 
 
-def compacted(lake: Lake, table: TableId, story: Story, engine: RewriteEngine) -> Compacted:
+def compact_and_read(lake: Lake, table: TableId, scenario: TableScenario, engine: RewriteEngine) -> CompactionResult:
     action = Compact(
-        layout=story.layout,
-        columns=story.sort_by,
+        layout=scenario.layout,
+        columns=scenario.sort_by,
         rewrite_all=True,
         delete_file_threshold=1,
-        target_file_bytes=story.target_bytes,
+        target_file_bytes=scenario.target_bytes,
         engine=engine,
     )
     record = lake.run(table, action)
@@ -233,62 +235,65 @@ def compacted(lake: Lake, table: TableId, story: Story, engine: RewriteEngine) -
     assert all(proof.holds for proof in record.proofs)
     if engine is RewriteEngine.NATIVE:
         assert record.value_proof is None or record.value_proof.mismatch is None, record.value_proof
-        why = [group["why"] for group in (record.details or {}).get("groups", ()) if group["engine"] != "native"]
-        assert all(any(known.fullmatch(reason) for known in KNOWN_REASONS) for reason in why), why
-    return Compacted(exact_rows(shown(lake, table, story.version)), metrics(lake, table), record)
+        reasons = [group["why"] for group in (record.details or {}).get("groups", ()) if group["engine"] != "native"]
+        assert all(any(expected.fullmatch(reason) for expected in EXPECTED_FALLBACKS) for reason in reasons), reasons
+    return CompactionResult(
+        normalize_rows(read_table(lake, table, scenario.version)), combine_metrics(lake, table), record
+    )
 
 
-def check(lake: Lake, story: Story, page_rows: int | None, tally: Tally) -> int:
-    """How many bytes the native rewrite has copied."""
-    tally.tables += 1
-    table = tell(lake, story)
-    head, before = lake.head(table), shown(lake, table, story.version)
-    expected = exact_rows(before)
-    with pages_of(page_rows):
-        natively = compacted(lake, table, story, RewriteEngine.NATIVE)
-    assert natively.rows == expected
+def check(lake: Lake, scenario: TableScenario, page_rows: int | None, report: RunReport) -> int:
+    """Compares both rewrites of a scenario; returns how many bytes the native rewrite copied."""
+    report.tables += 1
+    table = create_table(lake, scenario)
+    head, before = lake.current_snapshot_id(table), read_table(lake, table, scenario.version)
+    expected = normalize_rows(before)
+    with limit_page_rows(page_rows):
+        native = compact_and_read(lake, table, scenario, RewriteEngine.NATIVE)
+    assert native.rows == expected
     check_readers(lake, table, before)
-    lake.java(table).manageSnapshots().rollbackTo(head).commit()
-    by_spark = compacted(lake, table, story, RewriteEngine.SPARK)
+    lake.java_table(table).manageSnapshots().rollbackTo(head).commit()
+    by_spark = compact_and_read(lake, table, scenario, RewriteEngine.SPARK)
     assert by_spark.rows == expected
     for name, found in by_spark.metrics.items():
-        assert natively.metrics[name] == found, name
+        assert native.metrics[name] == found, name
     lake.sql(f"DROP TABLE {table} PURGE")
-    tally.count(natively.record)
-    return natively.copied_bytes
+    report.add(native.record)
+    return native.copied_bytes
 
 
 def check_readers(lake: Lake, table: TableId, before: pa.Table) -> None:
-    """Filters find the rows that they found, and PyIceberg shows what Spark shows."""
+    """Checks that filters find the same rows as before, and that PyIceberg reads the same rows as Spark."""
     columns = [name for name in before.column_names if not name.startswith("_")]
-    filters = predicates(lake, table, before, Random(len(before)), MOST_FILTERS)
-    asked = expected_answers(lake, before, filters)
-    assert answers(lake, table, filters) == asked, "filters"
+    filters = build_filters(lake, table, before, Random(len(before)), MAX_FILTERED_COLUMNS)
+    expected_ids = run_filters_in_memory(lake, before, filters)
+    assert run_filters(lake, table, filters) == expected_ids, "filters"
     by_pyiceberg = lake.catalogs.load(table).scan().to_arrow()
-    expected = exact_rows(before.select(columns), is_empty_null=True)
-    assert exact_rows(by_pyiceberg, is_empty_null=True) == expected, "PyIceberg"
+    expected = normalize_rows(before.select(columns), is_empty_null=True)
+    assert normalize_rows(by_pyiceberg, is_empty_null=True) == expected, "PyIceberg"
 
 
-MOST_FILTERS = 3
-"""Columns of a table that are filtered by."""
+# The number of columns that are filtered by.
+MAX_FILTERED_COLUMNS = 3
 
 
 @contextmanager
-def pages_of(rows: int | None) -> Iterator[None]:
-    """So few rows that the pages of these small files are large enough to be joined.
+def limit_page_rows(rows: int | None) -> Iterator[None]:
+    """Limits the rows of a page, so that the pages of these small files are large enough to be merged.
 
-    Not by the table's own properties: a table that has some to say about pages has none of them joined.
+    Table properties cannot be used: pages are not merged if the table sets properties of pages.
     """
-    told = TableFacts.writing.fget
-    assert told is not None
+    original = TableFacts.write_properties.fget
+    assert original is not None
     with pytest.MonkeyPatch.context() as patch:
         if rows is not None:
-            patch.setattr(TableFacts, "writing", property(lambda facts: replace(told(facts), page_rows=rows)))
+            limited = property(lambda facts: replace(original(facts), page_rows=rows))
+            patch.setattr(TableFacts, "write_properties", limited)
         yield
 
 
 PAGE_ROWS = st.sampled_from([None, 4])
-QUIET = settings(
+HYPOTHESIS_SETTINGS = settings(
     deadline=None,
     database=None,
     suppress_health_check=list(HealthCheck),
@@ -298,38 +303,38 @@ QUIET = settings(
 )
 
 
-def test_native_and_spark_make_the_same_table(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_native_rewrite_and_spark_write_equal_tables(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
     copied: dict[bool, list[int]] = {True: [], False: []}
-    tally = Tally("differential")
+    report = RunReport("differential")
 
-    @given(stories(), PAGE_ROWS)
-    @settings(QUIET, derandomize=True)
-    def same(story: Story, page_rows: int | None) -> None:
-        copied[page_rows is not None].append(check(lake, story, page_rows, tally))
+    @given(table_scenarios(), PAGE_ROWS)
+    @settings(HYPOTHESIS_SETTINGS, derandomize=True)
+    def compare(scenario: TableScenario, page_rows: int | None) -> None:
+        copied[page_rows is not None].append(check(lake, scenario, page_rows, report))
 
-    with tally.printed(capsys):
-        for name, story in fixed_stories().items():
-            copied_bytes = check(lake, story, None, tally)
+    with report.print_at_end(capsys):
+        for name, scenario in fixed_scenarios().items():
+            copied_bytes = check(lake, scenario, None, report)
             assert name != "copied" or copied_bytes, "some row groups were copied"
-        same()
-    assert any(copied[True]), "some pages were joined"
+        compare()
+    assert any(copied[True]), "some pages were merged"
     assert not all(copied[False]), "others were encoded"
 
 
 @pytest.mark.skipif(not SOAK, reason="make soak")
-def test_for_as_long_as_one_likes(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
-    """Other tables with every round."""
-    tally = Tally("differential")
+def test_soak(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs with different tables in every round."""
+    report = RunReport("differential")
     ends_at = time.monotonic() + SOAK_SECONDS
-    with tally.printed(capsys):
+    with report.print_at_end(capsys):
         for number in count(Random().getrandbits(32)):
 
             @seed(number)
-            @given(stories(), PAGE_ROWS)
-            @settings(QUIET)
-            def same(story: Story, page_rows: int | None) -> None:
-                check(lake, story, page_rows, tally)
+            @given(table_scenarios(), PAGE_ROWS)
+            @settings(HYPOTHESIS_SETTINGS)
+            def compare(scenario: TableScenario, page_rows: int | None) -> None:
+                check(lake, scenario, page_rows, report)
 
-            same()
+            compare()
             if time.monotonic() >= ends_at:
                 return

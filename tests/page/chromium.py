@@ -1,4 +1,4 @@
-"""Finds Chromium, and installs it where the tests may."""
+"""Finds Chromium, or installs it if the tests run as root on Debian."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def find() -> str | None:
 
 
 def _install() -> None:
-    """Once, however many test runs ask."""
+    """Installs Chromium once, even if several test runs ask for it at the same time."""
     with INSTALL_LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if find() is None and not _apt_get("install", "-y", "--no-install-recommends", "chromium"):

@@ -1,4 +1,7 @@
-"""A real lake, a real server, a real browser; and what holds for every test: a silent console, no foreign request."""
+"""Fixtures with a real lake, a real server and a real browser.
+
+After every test, the console must be free of errors and no request may have gone to another host.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +19,20 @@ import yaml
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from .chromium import FLAGS, find_or_install
-from .looks import DESKTOP, PHONE
+from .sample_jobs import write_sample_jobs
+from .screen_checks import DESKTOP, PHONE
 from .server import Server
-from .told_jobs import tell_jobs
 
-PATIENCE_MS = 30_000
-"""For whatever the page is expected to show: a busy machine is no defect of it."""
-expect.set_options(timeout=PATIENCE_MS)
+# How long assertions wait for the page, generous because the machine may be busy.
+TIMEOUT_MS = 30_000
+expect.set_options(timeout=TIMEOUT_MS)
 
 MAKE_LAKE = Path(__file__).parent / "make_lake.py"
 
 
 @pytest.fixture(scope="session")
 def made_lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built once, however many processes test; with ICEPACK_PAGE_LAKE=FOLDER it is kept there for the next run."""
+    """Built once for all test processes; ICEPACK_PAGE_LAKE=FOLDER keeps it in that folder for the next run."""
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         shared = shared.parent
@@ -52,7 +55,7 @@ def settings(made_lake: Path) -> dict[str, Any]:
 def lake_copy(
     made_lake: Path, settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[], tuple[Path, dict[str, Any]]]:
-    """The same lake with a state of its own: jobs that one test asks for are not another's."""
+    """The same lake with its own state database, so that tests do not see each other's jobs."""
 
     def copy() -> tuple[Path, dict[str, Any]]:
         folder = tmp_path_factory.mktemp("page-state")
@@ -66,13 +69,13 @@ def lake_copy(
 
 @pytest.fixture(scope="session")
 def server(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[Server]:
-    """The API alone, open to this machine."""
+    """The API without authentication, reachable from this machine only."""
     serving = Server(*lake_copy())
     try:
         serving.wait()
         yield serving
     finally:
-        serving.end()
+        serving.stop()
 
 
 RULES = {
@@ -85,35 +88,35 @@ RULES = {
 }
 
 
-class Busy:
-    """A server with a week of jobs behind it, some that run, and some that wait."""
+class BusyServer:
+    """A server with a week of finished jobs, some running jobs and some queued jobs."""
 
     def __init__(self, folder: Path, settings: dict[str, Any]) -> None:
         self.state = settings["state"]["url"]
-        self.jobs = tell_jobs(self.state)
+        self.jobs = write_sample_jobs(self.state)
         self.server = Server(folder, {**settings, **RULES})
         self.url = self.server.url
 
 
 @pytest.fixture(scope="session")
-def busy(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[Busy]:
-    """For who only looks."""
+def busy(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[BusyServer]:
+    """For tests that only read."""
     yield from _serve(lake_copy)
 
 
 @pytest.fixture(scope="session")
-def touched(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[Busy]:
-    """For who changes something, and leaves the rest alone."""
+def writable(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[BusyServer]:
+    """For tests that change something."""
     yield from _serve(lake_copy)
 
 
-def _serve(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[Busy]:
-    found = Busy(*lake_copy())
+def _serve(lake_copy: Callable[[], tuple[Path, dict[str, Any]]]) -> Iterator[BusyServer]:
+    found = BusyServer(*lake_copy())
     try:
         found.server.wait()
         yield found
     finally:
-        found.server.end()
+        found.server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -126,31 +129,31 @@ def browser() -> Iterator[Browser]:
             browser.close()
 
 
-class Watch:
-    """What a page did that it must not do."""
+class PageMonitor:
+    """Records console errors, requests and content security policies of a browser context."""
 
     def __init__(self, context: BrowserContext) -> None:
-        self.complaints: list[str] = []
-        self.addresses: list[str] = []
+        self.errors: list[str] = []
+        self.urls: list[str] = []
         self.policies: set[str] = set()
+        # Parts of error messages that a test provokes on purpose, such as a refused request.
         self.expected: tuple[str, ...] = ()
-        """Parts of messages that the test itself brings about, as a refused request."""
-        context.on("page", self._look_at)
+        context.on("page", self._attach)
 
-    def _look_at(self, page: Page) -> None:
-        page.on("console", lambda message: message.type in ("error", "warning") and self._complain(message.text))
-        page.on("pageerror", lambda error: self._complain(str(error)))
-        page.on("request", lambda request: self.addresses.append(request.url))
-        page.on("response", lambda answer: self.policies.add(answer.headers.get("content-security-policy", "")))
+    def _attach(self, page: Page) -> None:
+        page.on("console", lambda message: message.type in ("error", "warning") and self._record_error(message.text))
+        page.on("pageerror", lambda error: self._record_error(str(error)))
+        page.on("request", lambda request: self.urls.append(request.url))
+        page.on("response", lambda response: self.policies.add(response.headers.get("content-security-policy", "")))
 
-    def _complain(self, text: str) -> None:
-        self.complaints.append(text)
+    def _record_error(self, text: str) -> None:
+        self.errors.append(text)
 
     def check(self, origin: str) -> None:
-        unexpected = [text for text in self.complaints if not any(part in text for part in self.expected)]
+        unexpected = [text for text in self.errors if not any(part in text for part in self.expected)]
         assert not unexpected
-        assert [url for url in self.addresses if not url.startswith((origin, "data:", "blob:"))] == []
-        assert self.policies, "no answer was seen"
+        assert [url for url in self.urls if not url.startswith((origin, "data:", "blob:"))] == []
+        assert self.policies, "no response was seen"
         for policy in self.policies:
             assert "script-src 'self'" in policy
             assert "unsafe" not in policy
@@ -158,8 +161,8 @@ class Watch:
 
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Opens the page of a server; afterwards its console, its requests and its policy are looked at."""
-    opened: list[tuple[BrowserContext, Watch, str]] = []
+    """Opens the page of a server, and checks its console, requests and content security policy afterwards."""
+    opened: list[tuple[BrowserContext, PageMonitor, str]] = []
 
     def open_page(url: str, path: str = "#/", *, phone: bool = False, dark: bool = False, **more: Any) -> Page:
         context = browser.new_context(
@@ -172,17 +175,17 @@ def visit(browser: Browser) -> Iterator[Callable[..., Page]]:
             reduced_motion="reduce",
             **more,
         )
-        watch = Watch(context)
-        opened.append((context, watch, url))
+        monitor = PageMonitor(context)
+        opened.append((context, monitor, url))
         page = context.new_page()
-        page.watch = watch  # type: ignore[attr-defined]
+        page.monitor = monitor  # type: ignore[attr-defined]
         page.goto(f"{url}/{path}")
         return page
 
     try:
         yield open_page
-        for _, watch, url in opened:
-            watch.check(url)
+        for _, monitor, url in opened:
+            monitor.check(url)
     finally:
         for context, _, _ in opened:
             context.close()

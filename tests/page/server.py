@@ -1,4 +1,4 @@
-"""The real server as a process of its own, over a lake that is there already."""
+"""Runs the real server in its own process, on an existing lake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import yaml
 
-PATIENCE_SECONDS = 180.0
+TIMEOUT_SECONDS = 180.0
 
 
 class Server:
@@ -29,7 +29,7 @@ class Server:
         config = folder / f"icepack-{port}.yaml"
         config.write_text(yaml.safe_dump({**settings, "server": {"port": port, "requests_per_second": 0}}))
         self.log = folder / f"server-{port}.log"
-        self._mark = str(config)
+        self._config = str(config)
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "icepack.cli.main", "--config", str(config), *command],
@@ -40,34 +40,34 @@ class Server:
             )
 
     def wait(self) -> None:
-        self.until(self._answers, "The server's first answer")
+        self.wait_until(self._is_ready, "The first response of the server")
 
-    def until(self, condition: Any, what: str) -> Any:
-        end = time.monotonic() + PATIENCE_SECONDS
+    def wait_until(self, condition: Any, what: str) -> Any:
+        end = time.monotonic() + TIMEOUT_SECONDS
         while not (found := condition()):
             if time.monotonic() > end or self.process.poll() is not None:
-                raise AssertionError(f"{what} did not come:\n{self.log.read_text()[-3000:]}")
+                raise AssertionError(f"{what} did not arrive:\n{self.log.read_text()[-3000:]}")
             time.sleep(0.1)
         return found
 
-    def end(self) -> None:
+    def stop(self) -> None:
         for pid in [self.process.pid, *self._children()]:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
 
-    def _answers(self) -> bool:
+    def _is_ready(self) -> bool:
         try:
-            with urlopen(f"{self.url}/health", timeout=5) as answer:
-                return bool(answer.status == 200)
+            with urlopen(f"{self.url}/health", timeout=5) as response:
+                return bool(response.status == 200)
         except (URLError, OSError):
             return False
 
     def _children(self) -> list[int]:
-        """Its worker, by the line that it was started with."""
+        """Process ids of the worker, found by the configuration file in their command line."""
         found = []
         for path in Path("/proc").iterdir():
             with suppress(OSError):
-                if path.name.isdecimal() and self._mark in (path / "cmdline").read_text():
+                if path.name.isdecimal() and self._config in (path / "cmdline").read_text():
                     found.append(int(path.name))
         return [pid for pid in found if pid != self.process.pid]

@@ -1,4 +1,4 @@
-"""Jobs: live and polled, narrowed, walked through, cancelled and tried again."""
+"""The jobs screen: live updates, polling, filters, keyboard navigation, cancel and retry."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from icepack.domain.job import Claim, JobOutcome, JobProgress, JobRequest, JobSt
 from icepack.domain.table import TableId
 from icepack.store.backend import Stores, open_stores
 
-from .conftest import Busy
-from .told_jobs import LEASE, WORKER
+from .conftest import BusyServer
+from .sample_jobs import LEASE, WORKER
 
-PATIENCE_MS = 20_000
+TIMEOUT_MS = 20_000
 
 
 @contextmanager
-def stores_of(busy: Busy) -> Iterator[Stores]:
+def stores_of(busy: BusyServer) -> Iterator[Stores]:
     stores = open_stores(busy.state)
     try:
         yield stores
@@ -28,8 +28,8 @@ def stores_of(busy: Busy) -> Iterator[Stores]:
         stores.close()
 
 
-def begin(stores: Stores, name: str) -> Claim:
-    """A job that this test runs itself."""
+def start_job(stores: Stores, name: str) -> Claim:
+    """Submits and claims a job that the test itself runs."""
     job = stores.jobs.submit(JobRequest(table=TableId.parse(name), action=RewriteManifests())).job
     while (claim := stores.jobs.claim(WORKER, LEASE)) is not None and claim.job_id != job.id:
         continue
@@ -37,40 +37,40 @@ def begin(stores: Stores, name: str) -> Claim:
     return claim
 
 
-def goes_on(page: Page, busy: Busy, name: str) -> None:
-    """What happens to a job shows by itself."""
+def check_updates(page: Page, busy: BusyServer, name: str) -> None:
+    """Checks that the page shows the progress of a job without a reload."""
     row = page.locator(".joblist li").filter(has_text=name).filter(has_text="Rewrite manifests")
     with stores_of(busy) as stores:
-        claim = begin(stores, name)
-        expect(row).to_contain_text("Has begun", timeout=PATIENCE_MS)
+        claim = start_job(stores, name)
+        expect(row).to_contain_text("Started; no progress yet", timeout=TIMEOUT_MS)
         stores.jobs.progress(claim, JobProgress(partitions_completed=11, partitions_total=12, files_processed=300))
-        expect(row).to_contain_text("11 of 12 groups", timeout=PATIENCE_MS)
-        expect(row).to_contain_text("done in a few seconds")
+        expect(row).to_contain_text("11 of 12 file groups", timeout=TIMEOUT_MS)
+        expect(row).to_contain_text("a few seconds left")
         expect(row.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "92")
         stores.jobs.finish(claim, JobOutcome(state=JobState.SUCCEEDED))
-    expect(row).to_have_attribute("data-state", "succeeded", timeout=PATIENCE_MS)
+    expect(row).to_have_attribute("data-state", "succeeded", timeout=TIMEOUT_MS)
 
 
-def test_changes_arrive_as_they_happen(touched: Busy, visit: Callable[..., Page]) -> None:
-    page = visit(touched.url, "#/jobs")
+def test_changes_arrive_by_event_stream(writable: BusyServer, visit: Callable[..., Page]) -> None:
+    page = visit(writable.url, "#/jobs")
     expect(page.locator(".live")).to_have_attribute("data-state", "live")
-    goes_on(page, touched, "lake.shop.products")
+    check_updates(page, writable, "lake.shop.products")
 
 
-def test_without_a_stream_jobs_are_asked_for_again_and_again(touched: Busy, visit: Callable[..., Page]) -> None:
+def test_jobs_are_polled_without_event_stream(writable: BusyServer, visit: Callable[..., Page]) -> None:
     def refuse(route: Route) -> None:
         headers = {"content-security-policy": "default-src 'none'; script-src 'self'"}
         route.fulfill(status=503, headers=headers, body="")
 
-    page = visit(touched.url, "#/settings")
-    page.watch.expected = ("503",)  # type: ignore[attr-defined]
+    page = visit(writable.url, "#/settings")
+    page.monitor.expected = ("503",)  # type: ignore[attr-defined]
     page.route("**/api/v1/jobs/stream*", refuse)
     page.get_by_role("link", name="Jobs").click()
     expect(page.locator(".live")).to_have_attribute("data-state", "polling")
-    goes_on(page, touched, "lake.shop.shipments")
+    check_updates(page, writable, "lake.shop.shipments")
 
 
-def test_filters_narrow_and_are_in_the_address(busy: Busy, visit: Callable[..., Page]) -> None:
+def test_filters_are_kept_in_url(busy: BusyServer, visit: Callable[..., Page]) -> None:
     page = visit(busy.url, "#/jobs")
     rows = page.locator(".joblist li")
     page.get_by_role("button", name="Failed 2").click()
@@ -79,11 +79,11 @@ def test_filters_narrow_and_are_in_the_address(busy: Busy, visit: Callable[..., 
     page.get_by_label("Action").select_option("compact")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("the storage did not answer")
-    page.get_by_label("Time").select_option("1h")
-    expect(page.get_by_role("heading", name="No job fits")).to_be_visible()
+    page.get_by_label("Period").select_option("1h")
+    expect(page.get_by_role("heading", name="No matching jobs")).to_be_visible()
 
     again = visit(busy.url, f"#/jobs?{page.url.split('?')[1]}")
-    expect(again.get_by_role("heading", name="No job fits")).to_be_visible()
+    expect(again.get_by_role("heading", name="No matching jobs")).to_be_visible()
     again.get_by_role("button", name="Show all jobs").click()
     expect(again.locator(".joblist li")).to_have_count(30)
     again.get_by_role("button", name="Show older jobs").click()
@@ -94,22 +94,22 @@ def test_filters_narrow_and_are_in_the_address(busy: Busy, visit: Callable[..., 
     expect(again.locator(".joblist li").filter(has_text="sensor")).to_have_count(0)
 
 
-def test_a_table_that_is_not_there_is_told(busy: Busy, visit: Callable[..., Page]) -> None:
+def test_unknown_table_is_reported(busy: BusyServer, visit: Callable[..., Page]) -> None:
     page = visit(busy.url, "#/jobs?table=nowhere")
-    page.watch.expected = ("404",)  # type: ignore[attr-defined]
+    page.monitor.expected = ("404",)  # type: ignore[attr-defined]
     expect(page.get_by_role("alert")).to_contain_text("No table matches 'nowhere'")
     page.get_by_role("button", name="Show all jobs").click()
     expect(page.locator(".joblist li").first).to_be_visible()
 
 
-def test_keys_walk_cancel_and_open(touched: Busy, visit: Callable[..., Page]) -> None:
-    page = visit(touched.url, "#/jobs?state=queued&table=lake.app.sessions")
+def test_keyboard_navigates_cancels_and_opens(writable: BusyServer, visit: Callable[..., Page]) -> None:
+    page = visit(writable.url, "#/jobs?state=queued&table=lake.app.sessions")
     expect(page.locator(".joblist li")).to_have_count(1)
     page.keyboard.press("j")
     page.keyboard.press("c")
-    expect(page.get_by_role("dialog")).to_contain_text("It has not begun, so nothing is lost.")
-    page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
-    expect(page.get_by_role("heading", name="No job fits")).to_be_visible()
+    expect(page.get_by_role("dialog")).to_contain_text("The job has not started, so nothing is lost.")
+    page.get_by_role("dialog").get_by_role("button", name="Cancel job").click()
+    expect(page.get_by_role("heading", name="No matching jobs")).to_be_visible()
     page.get_by_role("button", name="Show all jobs").click()
     expect(page.locator(".joblist li").first).to_be_visible()
     page.keyboard.press("j")
@@ -117,19 +117,19 @@ def test_keys_walk_cancel_and_open(touched: Busy, visit: Callable[..., Page]) ->
     expect(page.locator(".job-head h1")).to_be_visible()
 
 
-def test_a_failed_one_is_tried_again(touched: Busy, visit: Callable[..., Page]) -> None:
-    page = visit(touched.url, "#/jobs?state=failed&action=compact")
-    page.get_by_role("button", name="Retry Compact of lake.web.page_views").click()
+def test_failed_job_is_retried(writable: BusyServer, visit: Callable[..., Page]) -> None:
+    page = visit(writable.url, "#/jobs?state=failed&action=compact")
+    page.get_by_role("button", name="Retry Compact on lake.web.page_views").click()
     expect(page.get_by_role("heading", name="Compact")).to_contain_text("Queued")
-    assert str(touched.jobs.failed) not in page.url
-    page.get_by_role("link", name="The job that this one repeats").click()
-    expect(page.locator(".trouble")).to_contain_text("the storage did not answer")
+    assert str(writable.jobs.failed) not in page.url
+    page.get_by_role("link", name="View the original job").click()
+    expect(page.locator(".alert")).to_contain_text("the storage did not answer")
 
 
-def test_a_running_one_is_told_to_stop(touched: Busy, visit: Callable[..., Page]) -> None:
-    page = visit(touched.url, f"#/jobs/{touched.jobs.running}")
+def test_running_job_is_cancelled(writable: BusyServer, visit: Callable[..., Page]) -> None:
+    page = visit(writable.url, f"#/jobs/{writable.jobs.running}")
     page.get_by_role("button", name="Cancel", exact=True).click()
     expect(page.get_by_role("dialog")).to_contain_text("nothing is left half done")
-    page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
-    expect(page.locator(".story")).to_contain_text(re.compile("Told to stop by"))
+    page.get_by_role("dialog").get_by_role("button", name="Cancel job").click()
+    expect(page.locator(".events")).to_contain_text(re.compile("Cancellation requested by"))
     expect(page.get_by_role("button", name="Cancel", exact=True)).to_be_hidden()

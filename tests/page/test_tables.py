@@ -1,4 +1,4 @@
-"""The list of tables: narrowed, ordered, walked through; and long."""
+"""The tables screen: search, filters, sorting, keyboard navigation and long lists."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from .looks import PHONE
-from .seeding import many, seed
+from .sample_tables import many, seed
+from .screen_checks import PHONE
 from .server import Server
 
 MANY = 10_000
@@ -25,39 +25,39 @@ def names(page: Page) -> list[str]:
     return [name for _, name in sorted(found)]
 
 
-def test_the_sickest_come_first(server: Server, visit: Callable[..., Page]) -> None:
+def test_lowest_scores_come_first(server: Server, visit: Callable[..., Page]) -> None:
     page = visit(server.url, "#/tables")
     expect(page.locator(".rows-space .row")).to_have_count(8)
     assert names(page)[0] == "lake.web.page_views"
     assert names(page)[-1].startswith("lake.shop.")
 
 
-def test_search_narrows_and_stays_in_the_address(server: Server, visit: Callable[..., Page]) -> None:
+def test_search_filters_and_is_kept_in_url(server: Server, visit: Callable[..., Page]) -> None:
     page = visit(server.url, "#/tables")
     expect(page.locator(".rows-space .row")).to_have_count(8)
     page.keyboard.press("/")
-    expect(page.get_by_placeholder("Part of a name")).to_be_focused()
+    expect(page.get_by_placeholder("Part of the table name")).to_be_focused()
     page.keyboard.type("SHOP")
     expect(page.locator(".rows-space .row")).to_have_count(3)
     expect(page).to_have_url(re.compile("search=SHOP"))
     page.reload()
     expect(page.locator(".rows-space .row")).to_have_count(3)
-    expect(page.get_by_placeholder("Part of a name")).to_have_value("SHOP")
+    expect(page.get_by_placeholder("Part of the table name")).to_have_value("SHOP")
 
 
-def test_filters_narrow_one_another(server: Server, visit: Callable[..., Page]) -> None:
+def test_filters_combine(server: Server, visit: Callable[..., Page]) -> None:
     page = visit(server.url, "#/tables")
     page.get_by_role("combobox", name="Issue").select_option("delete_pressure")
     expect(page.locator(".rows-space .row")).to_have_count(2)
     page.get_by_role("combobox", name="Namespace").select_option("shop")
     expect(page.locator(".rows-space .row")).to_have_count(1)
     page.get_by_role("combobox", name="Score").select_option("0-49")
-    expect(page.get_by_role("heading", name="No table fits")).to_be_visible()
+    expect(page.get_by_role("heading", name="No matching tables")).to_be_visible()
     page.get_by_role("button", name="Show all tables").click()
     expect(page.locator(".rows-space .row")).to_have_count(8)
 
 
-def test_a_click_on_a_column_sorts_and_another_turns_it_round(server: Server, visit: Callable[..., Page]) -> None:
+def test_column_header_sorts_and_reverses(server: Server, visit: Callable[..., Page]) -> None:
     page = visit(server.url, "#/tables")
     page.get_by_role("button", name=re.compile("^Files")).click()
     expect(page.get_by_role("columnheader", name="Files")).to_have_attribute("aria-sort", "descending")
@@ -67,7 +67,7 @@ def test_a_click_on_a_column_sorts_and_another_turns_it_round(server: Server, vi
     expect(page.locator("#row-0")).to_contain_text("crm.customers")
 
 
-def test_the_keyboard_is_enough(server: Server, visit: Callable[..., Page]) -> None:
+def test_keyboard_navigation(server: Server, visit: Callable[..., Page]) -> None:
     page = visit(server.url)
     expect(page.locator(".lead")).to_be_visible()
     page.keyboard.press("g")
@@ -84,13 +84,13 @@ def test_the_keyboard_is_enough(server: Server, visit: Callable[..., Page]) -> N
     expect(page.get_by_role("heading", name="sensor_readings")).to_be_focused()
 
 
-def test_help_lists_the_keys(server: Server, visit: Callable[..., Page]) -> None:
+def test_help_lists_the_shortcuts(server: Server, visit: Callable[..., Page]) -> None:
     page = visit(server.url)
     expect(page.locator(".lead")).to_be_visible()
     page.keyboard.press("?")
-    expect(page.get_by_role("dialog", name="Keyboard")).to_contain_text("Go to Tables")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_contain_text("Go to Tables")
     page.keyboard.press("Escape")
-    expect(page.get_by_role("dialog", name="Keyboard")).to_be_hidden()
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_hidden()
 
 
 @pytest.fixture(scope="module")
@@ -105,10 +105,10 @@ def large(
         serving.wait()
         yield serving
     finally:
-        serving.end()
+        serving.stop()
 
 
-def test_of_ten_thousand_only_those_in_sight_exist(large: Server, visit: Callable[..., Page]) -> None:
+def test_only_visible_rows_of_ten_thousand_exist(large: Server, visit: Callable[..., Page]) -> None:
     page = visit(large.url, "#/tables?sort=name")
     grid = page.get_by_role("grid")
     expect(grid).to_have_attribute("aria-rowcount", str(MANY + 1))
@@ -116,7 +116,7 @@ def test_of_ten_thousand_only_those_in_sight_exist(large: Server, visit: Callabl
     assert page.locator(".rows-space .row").count() < 60
 
 
-def test_the_end_of_ten_thousand_is_reached(large: Server, visit: Callable[..., Page]) -> None:
+def test_last_of_ten_thousand_rows_is_reachable(large: Server, visit: Callable[..., Page]) -> None:
     page = visit(large.url, "#/tables?sort=name")
     expect(page.locator("#row-0:not(.is-empty)")).to_be_visible()
     page.get_by_role("grid").focus()
@@ -126,8 +126,8 @@ def test_the_end_of_ten_thousand_is_reached(large: Server, visit: Callable[..., 
     assert page.locator(".rows-space .row").count() < 60
 
 
-def test_rows_do_not_overlap_when_the_window_becomes_a_phones(server: Server, visit: Callable[..., Page]) -> None:
-    """They are higher there; those that were drawn before have to move."""
+def test_rows_do_not_overlap_after_resize_to_phone(server: Server, visit: Callable[..., Page]) -> None:
+    """Rows are higher on a phone, so rows that were already drawn have to move."""
     page = visit(server.url, "#/tables")
     expect(page.locator("#row-1:not(.is-empty)")).to_be_visible()
     narrow = page.locator("#row-0").bounding_box()

@@ -1,4 +1,4 @@
-"""The application: routes behind the gate, and what lives as long as it does."""
+"""The FastAPI application: its routes, its middleware, and the services that live as long as it does."""
 
 from __future__ import annotations
 
@@ -11,171 +11,191 @@ import anyio.to_thread
 from fastapi import FastAPI
 
 from icepack import __version__
-from icepack.api import errors
-from icepack.api.auth.authenticator import Doorman
-from icepack.api.auth.oidc import Oidc, OidcTerms
-from icepack.api.doctor_runner import Checkup
-from icepack.api.middleware import LOOPBACK_NAMES, Gate, GateTerms
-from icepack.api.overrides.policies import Agenda
-from icepack.api.overrides.previews import Previews
-from icepack.api.parts import Parts
-from icepack.api.presenters.settings import SettingsView
-from icepack.api.rate_limit import Limits
+from icepack.api.auth.authenticator import Authenticator
+from icepack.api.auth.oidc import OidcOptions, OidcVerifier
+from icepack.api.dependencies import SESSION_COOKIE, Services
+from icepack.api.doctor_runner import DoctorRunner
+from icepack.api.errors import register_error_handlers
+from icepack.api.middleware import LOOPBACK_NAMES, SecurityMiddleware, SecurityOptions
+from icepack.api.overrides.policies import PolicyOverrides
+from icepack.api.overrides.previews import OverridePreviews
+from icepack.api.overrides.schedules import ScheduleOverrides
+from icepack.api.presenters.settings import SettingsPresenter
+from icepack.api.rate_limit import RateLimiter
 from icepack.api.readiness import ReadinessCheck
-from icepack.api.routes import fleet, jobs, keys, policies, probes, session, settings, stream, submit, tables
-from icepack.api.schemas.jobs import Problem
-from icepack.api.sse import News
+from icepack.api.routes import (
+    fleet,
+    jobs,
+    keys,
+    policies,
+    probes,
+    schedules,
+    session,
+    settings,
+    stream,
+    submit,
+    tables,
+)
+from icepack.api.schemas.errors import Problem
+from icepack.api.sse import JobEventBroadcaster
 from icepack.api.static_files import serve_page
-from icepack.config import CompactionConfig, cost_model
-from icepack.doctor import checks, quick_checks
+from icepack.clock import utc_now
+from icepack.config import CompactionConfig
+from icepack.doctor import run_checks, run_fast_checks
 from icepack.domain.access import Grant, Scope
-from icepack.service.maintenance import utc_now
-from icepack.service.ttl_cache import Remembered
-from icepack.wiring import App, cleaner
+from icepack.service.ttl_cache import TtlCache
+from icepack.wiring import App, build_redactor
 
-BASE = "/api/v1"
-THREADS = 6
-"""No more than there are connections to the database; they share one interpreter, so more would only wait for it."""
-SWITCH_SECONDS = 0.001
-SCRAPE_SECONDS = 5.0
-STREAM_SECONDS = 3600.0
-WRONG_KEYS_PER_SECOND, WRONG_KEYS_AT_ONCE = 0.5, 20
-LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+BASE_PATH = "/api/v1"
+# No more than the database has connections. The threads share one interpreter lock, so more would only wait for it.
+MAX_THREADS = 6
+# Shorter than Python's default of 5 ms, so that the event loop does not wait so long for each worker thread.
+SWITCH_INTERVAL_SECONDS = 0.001
+METRICS_CACHE_SECONDS = 5.0
+MAX_STREAM_SECONDS = 3600.0
+# Limits of failed authentications for each client address.
+FAILURES_PER_SECOND = 0.5
+FAILURE_BURST = 20
+# The stream comes before the jobs, because /jobs/{job_id} would match /jobs/stream.
+_ROUTES = (probes, session, stream, jobs, submit, tables, fleet, policies, schedules, settings, keys)
 
 
 def build_api(
     app: App,
     *,
     worker_state: Callable[[], str] | None = None,
-    stream_seconds: float = STREAM_SECONDS,
+    stream_seconds: float = MAX_STREAM_SECONDS,
 ) -> FastAPI:
-    """Nothing is opened before it starts."""
+    """Builds the application; it opens databases and connections only when it starts."""
     api = FastAPI(
         title="icepack",
         version=__version__,
         description="Keeps Apache Iceberg tables healthy.",
-        openapi_url=f"{BASE}/openapi.json",
+        openapi_url=f"{BASE_PATH}/openapi.json",
         docs_url=None,
         redoc_url=None,
-        lifespan=_lifespan(app, worker_state),
+        lifespan=_build_lifespan(app, worker_state),
         separate_input_output_schemas=True,
     )
     api.state.stream_seconds = stream_seconds
-    errors.register(api)
-    for place in (probes, session, stream, jobs, submit, tables, fleet, policies, settings, keys):
-        api.include_router(place.place.router, prefix=BASE)
-    api.include_router(probes.place.router, include_in_schema=False)
+    register_error_handlers(api)
+    for module in _ROUTES:
+        api.include_router(module.router.api_router, prefix=BASE_PATH)
+    api.include_router(probes.router.api_router, include_in_schema=False)
     serve_page(api)
-    api.add_middleware(Gate, terms=gate_terms(app.loaded.config))
-    _describe(api)
+    api.add_middleware(SecurityMiddleware, options=build_security_options(app.loaded.config))
+    _extend_openapi(api)
     return api
 
 
-def _lifespan(app: App, worker_state: Callable[[], str] | None) -> Any:
+def _build_lifespan(app: App, worker_state: Callable[[], str] | None) -> Any:
     @asynccontextmanager
     async def lifespan(api: FastAPI) -> AsyncIterator[None]:
-        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-        # The loop must not wait five milliseconds for each of them to let go of the interpreter.
-        sys.setswitchinterval(SWITCH_SECONDS)
-        parts = await anyio.to_thread.run_sync(lambda: build_parts(app, worker_state))
-        api.state.parts = parts
-        with app.figure_export() or nullcontext():
+        anyio.to_thread.current_default_thread_limiter().total_tokens = MAX_THREADS
+        sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+        services = await anyio.to_thread.run_sync(lambda: build_services(app, worker_state))
+        api.state.services = services
+        with app.metric_export() or nullcontext():
             yield
-        parts.news.close()
+        services.job_events.close()
 
     return lifespan
 
 
-def build_parts(app: App, worker_state: Callable[[], str] | None = None) -> Parts:
+def build_services(app: App, worker_state: Callable[[], str] | None = None) -> Services:
     config, stores = app.loaded.config, app.stores
-    app.directory.listing()
-    return Parts(
+    # Fill the index now, so that the first request does not wait for it.
+    app.table_index.listing()
+    return Services(
         jobs=app.jobs,
         locks=app.locks,
         audit=app.audit,
-        board=stores.board,
-        directory=app.directory,
-        intake=app.intake,
-        figures=app.fleet_figures,
-        agenda=_agenda(app),
-        previews=_previews(app),
-        settings=SettingsView(config, app.iceberg_version),
-        checkup=_checkup(app),
+        fleet_queries=stores.fleet_queries,
+        table_index=app.table_index,
+        submitter=app.job_submitter,
+        statistics=app.fleet_statistics,
+        policies=PolicyOverrides(
+            config=config, store=stores.overrides, table_index=app.table_index, resolver=app.policies
+        ),
+        schedules=_build_schedules(app),
+        previews=_build_previews(app),
+        settings=SettingsPresenter(config, app.iceberg_version),
+        doctor=_build_doctor(app),
         budgets=app.budgets,
         keys=stores.keys,
-        doorman=_doorman(app),
-        limits=Limits(config.server.requests_per_second),
-        failures=Limits(WRONG_KEYS_PER_SECOND, burst=WRONG_KEYS_AT_ONCE),
-        news=News(stores.board),
+        authenticator=_build_authenticator(app),
+        request_limiter=RateLimiter(config.server.requests_per_second),
+        failure_limiter=RateLimiter(FAILURES_PER_SECOND, burst=FAILURE_BURST),
+        job_events=JobEventBroadcaster(stores.fleet_queries),
         readiness=ReadinessCheck(
             jobs=app.jobs,
-            board=stores.board,
-            directory=app.directory,
+            fleet_queries=stores.fleet_queries,
+            table_index=app.table_index,
             sync_interval=config.health_sync.interval,
             worker_state=worker_state,
         ),
-        exposition=_exposition(app),
+        exposition=_build_exposition(app),
         clock=utc_now,
-        secure_cookies=secure(config),
+        secure_cookies=use_secure_cookies(config),
     )
 
 
-def _exposition(app: App) -> Callable[[], tuple[bytes, str]]:
-    """Added up from the store, which takes a while when it is large: several who scrape share one answer."""
-    remembered: Remembered[tuple[bytes, str]] = Remembered(SCRAPE_SECONDS)
-    return lambda: remembered.get("metrics", app.exposition)
+def _build_exposition(app: App) -> Callable[[], tuple[bytes, str]]:
+    """Caches the metrics: they are summed up from the store, which takes a while when it is large."""
+    cache: TtlCache[tuple[bytes, str]] = TtlCache(METRICS_CACHE_SECONDS)
+    return lambda: cache.get("metrics", app.exposition)
 
 
-def _agenda(app: App) -> Agenda:
-    return Agenda(
+def _build_schedules(app: App) -> ScheduleOverrides:
+    return ScheduleOverrides(
         config=app.loaded.config,
-        overrides=app.stores.overrides,
-        directory=app.directory,
-        policies=app.policies,
+        store=app.stores.overrides,
+        table_index=app.table_index,
+        resolver=app.policies,
         scheduler=lambda: app.scheduler,
         clock=utc_now,
     )
 
 
-def _previews(app: App) -> Previews:
-    return Previews(
+def _build_previews(app: App) -> OverridePreviews:
+    return OverridePreviews(
         config=app.loaded.config,
         overrides=app.stores.overrides,
-        directory=app.directory,
+        table_index=app.table_index,
         cache=app.stores.cache,
-        past=app.stores.history,
-        model=cost_model(app.loaded.config),
+        history=app.stores.history,
+        model=app.cost_model,
         clock=utc_now,
     )
 
 
-def _checkup(app: App) -> Checkup:
-    return Checkup(
-        lambda: quick_checks(app),
-        lambda: checks(app, start_spark=False),
-        clean=cleaner(app.loaded),
+def _build_doctor(app: App) -> DoctorRunner:
+    return DoctorRunner(
+        lambda: run_fast_checks(app),
+        lambda: run_checks(app, start_spark=False),
+        mask_secrets=build_redactor(app.loaded),
         clock=utc_now,
     )
 
 
-def _doorman(app: App) -> Doorman:
+def _build_authenticator(app: App) -> Authenticator:
     auth = app.loaded.config.auth
-    return Doorman(
+    return Authenticator(
         keys=app.stores.keys,
         sessions=app.stores.sessions,
-        oidc=_oidc(app.loaded.config),
+        oidc=_build_oidc_verifier(app.loaded.config),
         required=auth.is_on,
-        lifetime=auth.session_lifetime,
+        session_lifetime=auth.session_lifetime,
         clock=utc_now,
     )
 
 
-def _oidc(config: CompactionConfig) -> Oidc | None:
+def _build_oidc_verifier(config: CompactionConfig) -> OidcVerifier | None:
     oidc = config.auth.oidc
     if oidc.issuer is None or oidc.audience is None:
         return None
     grants = [(item.value, Grant(item.role, tuple(map(Scope.parse, item.scopes)))) for item in oidc.grants]
-    terms = OidcTerms(
+    options = OidcOptions(
         issuer=oidc.issuer,
         audience=oidc.audience,
         jwks_url=oidc.jwks_url,
@@ -184,39 +204,39 @@ def _oidc(config: CompactionConfig) -> Oidc | None:
         roles_claim=oidc.roles_claim,
         grants=grants,
     )
-    return Oidc(terms)
+    return OidcVerifier(options)
 
 
-def secure(config: CompactionConfig) -> bool:
-    given = config.server.secure_cookies
-    return config.server.host not in LOOPBACK if given is None else given
+def use_secure_cookies(config: CompactionConfig) -> bool:
+    configured = config.server.secure_cookies
+    return config.server.host not in LOOPBACK_NAMES if configured is None else configured
 
 
-def gate_terms(config: CompactionConfig) -> GateTerms:
-    """Who has to show a key may come by any name; who has not, only by one that no foreign page can take."""
+def build_security_options(config: CompactionConfig) -> SecurityOptions:
+    """Allows any Host header if callers authenticate; otherwise only names that no foreign page can use."""
     server = config.server
     names = LOOPBACK_NAMES | {server.host.lower()} | {name.lower() for name in server.allowed_hosts}
     hosts = None if config.auth.is_on and not server.allowed_hosts else names
-    return GateTerms(max_body_bytes=server.max_body, hosts=hosts, secure=secure(config))
+    return SecurityOptions(max_body_bytes=server.max_body, hosts=hosts, secure=use_secure_cookies(config))
 
 
-def _describe(api: FastAPI) -> None:
-    """Adds to the OpenAPI document what the routes do not say: how to sign in, and what problems look like."""
-    plain = api.openapi
+def _extend_openapi(api: FastAPI) -> None:
+    """Adds what the routes do not declare to the OpenAPI document: authentication, and the schema of problems."""
+    generate = api.openapi
 
     def openapi() -> dict[str, Any]:
-        document = plain()
+        document = generate()
         components = document.setdefault("components", {})
         components["securitySchemes"] = {
-            "key": {"type": "http", "scheme": "bearer", "description": "An API key, or an OIDC token."},
-            "session": {"type": "apiKey", "in": "cookie", "name": "icepack_session"},
+            "key": {"type": "http", "scheme": "bearer", "description": "An API key or an OIDC token."},
+            "session": {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE},
         }
-        shapes = components.setdefault("schemas", {})
+        schemas = components.setdefault("schemas", {})
         problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-        shapes.update(problem.pop("$defs", {}))
-        shapes["Problem"] = problem
+        schemas.update(problem.pop("$defs", {}))
+        schemas["Problem"] = problem
         for name in ("HTTPValidationError", "ValidationError"):
-            shapes.pop(name, None)
+            schemas.pop(name, None)
         return document
 
     api.openapi = openapi  # type: ignore[method-assign]

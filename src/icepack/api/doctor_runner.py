@@ -1,76 +1,79 @@
-"""What `icepack doctor` finds, for people who have no shell: quick checks at once, slow ones behind their back."""
+"""Runs the checks of `icepack doctor` for the settings page.
+
+Fast checks run inline, slow ones in a background thread.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from threading import Lock, Thread
 
 from icepack.doctor import Check
-from icepack.service.ttl_cache import Remembered
+from icepack.service.ttl_cache import TtlCache
 
 log = logging.getLogger(__name__)
-QUICK_SECONDS = 10.0
+FAST_CACHE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class TimedCheck:
     check: Check
     at: datetime
 
 
-class Checkup:
-    """The slow checks reach out to catalogs and storage, so no request waits for them."""
+class DoctorRunner:
+    """The slow checks connect to catalogs and storage, so no request waits for them."""
 
     def __init__(
         self,
-        quick: Callable[[], Iterable[Check]],
-        slow: Callable[[], Iterable[Check]],
+        fast_checks: Callable[[], Iterable[Check]],
+        slow_checks: Callable[[], Iterable[Check]],
         *,
-        clean: Callable[[str], str],
+        mask_secrets: Callable[[str], str],
         clock: Callable[[], datetime],
     ) -> None:
-        self._quick = quick
-        self._slow = slow
-        self._clean = clean
+        self._fast_checks = fast_checks
+        self._slow_checks = slow_checks
+        self._mask_secrets = mask_secrets
         self._clock = clock
-        self._busy = Lock()
-        self._found: dict[str, Checked] = {}
-        self._remembered: Remembered[dict[str, Checked]] = Remembered(QUICK_SECONDS)
+        self._running = Lock()
+        self._slow_results: dict[str, TimedCheck] = {}
+        self._fast_results: TtlCache[dict[str, TimedCheck]] = TtlCache(FAST_CACHE_SECONDS)
 
     @property
-    def running(self) -> bool:
-        return self._busy.locked()
+    def is_running(self) -> bool:
+        return self._running.locked()
 
-    def read(self) -> list[Checked]:
-        """The quick ones, and what the slow ones found when they last ran."""
-        quick = self._remembered.get("quick", lambda: dict(self._named(self._quick())))
-        return list({**self._found, **quick}.values())
+    def read_results(self) -> list[TimedCheck]:
+        """Returns the results of the fast checks, and of the last run of the slow ones."""
+        fast = self._fast_results.get("fast", lambda: dict(self._run_checks(self._fast_checks())))
+        return list({**self._slow_results, **fast}.values())
 
     def start(self) -> bool:
-        """False while they run already."""
-        if not self._busy.acquire(blocking=False):
+        """Starts the slow checks; returns False if they are already running."""
+        if not self._running.acquire(blocking=False):
             return False
-        Thread(target=self._run, name="icepack-checkup", daemon=True).start()
+        Thread(target=self._run_slow_checks, name="icepack-doctor", daemon=True).start()
         return True
 
-    def _run(self) -> None:
-        found: dict[str, Checked] = {}
+    def _run_slow_checks(self) -> None:
+        results: dict[str, TimedCheck] = {}
         try:
-            for name, checked in self._named(self._slow()):
-                found[name] = checked
+            for name, result in self._run_checks(self._slow_checks()):
+                results[name] = result
         except Exception as exc:
-            log.exception("the checks could not be finished")
-            said = f"They could not be finished: unexpected {type(exc).__name__}."
-            failed = Check(name="checks", ok=False, found=said, remedy="The log of the service says more.")
-            found["checks"] = Checked(failed, self._clock())
+            log.exception("doctor checks failed")
+            message = f"The checks were aborted by an unexpected {type(exc).__name__}."
+            failed = Check(name="checks", ok=False, found=message, remedy="See the log of the service.")
+            results["checks"] = TimedCheck(failed, self._clock())
         finally:
-            self._found = found
-            self._busy.release()
+            self._slow_results = results
+            self._running.release()
 
-    def _named(self, checks: Iterable[Check]) -> Iterable[tuple[str, Checked]]:
+    def _run_checks(self, checks: Iterable[Check]) -> Iterator[tuple[str, TimedCheck]]:
         for check in checks:
-            clean = replace(check, found=self._clean(check.found), remedy=self._clean(check.remedy))
-            yield check.name, Checked(clean, self._clock())
+            masked = replace(check, found=self._mask_secrets(check.found), remedy=self._mask_secrets(check.remedy))
+            yield check.name, TimedCheck(masked, self._clock())

@@ -1,4 +1,7 @@
-"""Errors as RFC 9457 problem documents: a stable type, one plain sentence, the offending field."""
+"""Errors of the API, and how every error becomes an RFC 9457 problem document.
+
+A problem has a stable type, a title, one sentence of detail, and the invalid field where there is one.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,11 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from icepack.api.overrides.validation import BadOverride
-from icepack.api.refusals import Forbidden, NotAllowed, TooManyRequests, Unauthenticated
+from icepack.api.overrides.validation import InvalidOverride
+from icepack.domain.access import Role
 from icepack.domain.job import IdempotencyKeyReused, JobNotFound, JobStateConflict
-from icepack.domain.ports.access import KeyExists, KeyNotFound, VersionConflict
+from icepack.domain.ports.access import KeyExists, KeyNotFound
+from icepack.domain.ports.overrides import VersionConflict
 from icepack.domain.serialization import to_json
 from icepack.errors import (
     AmbiguousTable,
@@ -34,144 +38,175 @@ from icepack.errors import (
     TableUnreadable,
     redact,
 )
-from icepack.service.submission import CostLimitExceeded
+from icepack.service.runs.cost_limit import CostLimitExceeded
 
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-PREFIX = "urn:icepack:problem:"
+TYPE_PREFIX = "urn:icepack:problem:"
+MAX_FIELD_ERRORS = 50
+
+
+class Unauthenticated(Refused):
+    def __init__(self, message: str = "Authentication is required.") -> None:
+        super().__init__(message, "Send an API key or an OIDC token as `Authorization: Bearer …`, or sign in.")
+
+
+class Forbidden(Refused):
+    def __init__(self, role: Role, where: str = "") -> None:
+        super().__init__(f"This requires the role {role.value}{f' for {where}' if where else ''}.")
+        self.role = role
+
+
+class TooManyRequests(Refused):
+    def __init__(self, wait_seconds: float) -> None:
+        super().__init__("Too many requests.", f"Try again in {max(wait_seconds, 1):.0f} seconds.")
+        self.wait_seconds = wait_seconds
+
+
+class RequestRejected(Refused):
+    """A request that is rejected for its form, regardless of the caller: a foreign host, another site, no JSON."""
+
+    def __init__(self, status: int, slug: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.slug = slug
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """One type of problem."""
-
+class ProblemType:
     slug: str
     status: int
     title: str
     field: str | None = None
 
 
-INVALID = Kind("invalid-request", 422, "The request does not fit its shape.")
-BROKEN = Kind("internal-error", 500, "Something went wrong here.")
-KINDS: dict[type[IcepackError], Kind] = {
-    Unauthenticated: Kind("unauthenticated", 401, "Nobody is signed in."),
-    Forbidden: Kind("forbidden", 403, "The role is not enough."),
-    TooManyRequests: Kind("too-many-requests", 429, "Too many requests."),
-    InvalidTableName: Kind("invalid-table-name", 422, "The table's name cannot be read.", "table"),
-    TableNotFound: Kind("table-not-found", 404, "There is no such table.", "table"),
-    AmbiguousTable: Kind("ambiguous-table", 409, "Several tables have the name.", "table"),
-    InvalidFilter: Kind("invalid-filter", 422, "The partition filter cannot be read.", "options.partition_filter"),
-    InvalidOption: Kind("invalid-option", 422, "An option does not fit.", "options"),
-    JobNotFound: Kind("job-not-found", 404, "There is no such job.", "job_id"),
-    KeyNotFound: Kind("key-not-found", 404, "There is no such key.", "key_id"),
-    KeyExists: Kind("key-exists", 409, "There is such a key already.", "name"),
-    JobStateConflict: Kind("job-state", 409, "The job's state allows no such move."),
-    IdempotencyKeyReused: Kind("idempotency-key-reused", 422, "The key was another request's.", "Idempotency-Key"),
-    CostLimitExceeded: Kind("cost-limit", 422, "The estimate is over the limit.", "options.max_cost"),
-    VersionConflict: Kind("version-conflict", 409, "It was changed meanwhile.", "version"),
-    ConfigError: Kind("invalid-setting", 422, "A setting does not fit.", "overrides"),
-    EnvironmentFault: Kind("unavailable", 503, "A part that is needed does not answer."),
-    CatalogFault: Kind("catalog-unavailable", 503, "A catalog does not answer."),
-    TableUnreadable: Kind("table-unreadable", 409, "The table's metadata cannot be read."),
-    Refused: Kind("refused", 409, "A guard rail said no."),
+INVALID_REQUEST = ProblemType("invalid-request", 422, "The request is invalid.")
+INTERNAL_ERROR = ProblemType("internal-error", 500, "Internal server error.")
+PROBLEM_TYPES: dict[type[IcepackError], ProblemType] = {
+    Unauthenticated: ProblemType("unauthenticated", 401, "Authentication is required."),
+    Forbidden: ProblemType("forbidden", 403, "The role is insufficient."),
+    TooManyRequests: ProblemType("too-many-requests", 429, "Too many requests."),
+    InvalidTableName: ProblemType("invalid-table-name", 422, "The table name is invalid.", "table"),
+    TableNotFound: ProblemType("table-not-found", 404, "The table does not exist.", "table"),
+    AmbiguousTable: ProblemType("ambiguous-table", 409, "The table name is ambiguous.", "table"),
+    InvalidFilter: ProblemType("invalid-filter", 422, "The partition filter is invalid.", "options.partition_filter"),
+    InvalidOption: ProblemType("invalid-option", 422, "An option is invalid.", "options"),
+    JobNotFound: ProblemType("job-not-found", 404, "The job does not exist.", "job_id"),
+    KeyNotFound: ProblemType("key-not-found", 404, "The key does not exist.", "key_id"),
+    KeyExists: ProblemType("key-exists", 409, "A valid key with this name exists.", "name"),
+    JobStateConflict: ProblemType("job-state", 409, "The state of the job does not allow this."),
+    IdempotencyKeyReused: ProblemType(
+        "idempotency-key-reused", 422, "The idempotency key was used for another request.", "Idempotency-Key"
+    ),
+    CostLimitExceeded: ProblemType("cost-limit", 422, "The estimated cost exceeds the limit.", "options.max_cost"),
+    VersionConflict: ProblemType("version-conflict", 409, "The version is not the current one.", "version"),
+    ConfigError: ProblemType("invalid-setting", 422, "A setting is invalid.", "overrides"),
+    EnvironmentFault: ProblemType("unavailable", 503, "A required service is unavailable."),
+    CatalogFault: ProblemType("catalog-unavailable", 503, "A catalog is unavailable."),
+    TableUnreadable: ProblemType("table-unreadable", 409, "The metadata of the table cannot be read."),
+    Refused: ProblemType("refused", 409, "A safety check refused the request."),
 }
-HTTP_KINDS = {
-    400: Kind("bad-request", 400, "The request cannot be read."),
-    403: Kind("cross-site", 403, "The request comes from another site."),
-    404: Kind("not-found", 404, "There is no such place."),
-    405: Kind("method-not-allowed", 405, "The place knows no such method."),
-    413: Kind("too-large", 413, "The body is too large."),
-    415: Kind("media-type", 415, "The body is not JSON."),
+HTTP_PROBLEM_TYPES = {
+    400: ProblemType("bad-request", 400, "The request cannot be parsed."),
+    403: ProblemType("cross-site", 403, "The request comes from another site."),
+    404: ProblemType("not-found", 404, "The URL does not exist."),
+    405: ProblemType("method-not-allowed", 405, "The method is not allowed."),
+    413: ProblemType("too-large", 413, "The request body is too large."),
+    415: ProblemType("media-type", 415, "The request body is not JSON."),
 }
-_SENTENCES = {
-    400: "The body is not JSON that can be read.",
-    404: "There is nothing at this address.",
-    405: "This address does not know the method.",
+_HTTP_DETAILS = {
+    400: "The request body is not valid JSON.",
+    404: "Nothing exists at this URL.",
+    405: "This URL does not support the method.",
 }
 
 
-def problem(kind: Kind, detail: str, instance: str | None = None, **more: Any) -> dict[str, Any]:
-    facts = {"field": kind.field, **more}
-    document = {"type": PREFIX + kind.slug, "title": kind.title, "status": kind.status, "detail": detail}
-    return document | {"instance": instance} | {name: value for name, value in facts.items() if value is not None}
+def build_problem(kind: ProblemType, detail: str, instance: str | None = None, **members: Any) -> dict[str, Any]:
+    optional = {"field": kind.field, **members}
+    document = {"type": TYPE_PREFIX + kind.slug, "title": kind.title, "status": kind.status, "detail": detail}
+    return document | {"instance": instance} | {name: value for name, value in optional.items() if value is not None}
 
 
-def kind_of(exc: IcepackError) -> Kind:
-    if isinstance(exc, NotAllowed):
-        return Kind(exc.slug, exc.status, HTTP_KINDS.get(exc.status, HTTP_KINDS[400]).title)
-    return next((KINDS[kind] for kind in type(exc).__mro__ if kind in KINDS), BROKEN)
+def find_problem_type(exc: IcepackError) -> ProblemType:
+    if isinstance(exc, RequestRejected):
+        return ProblemType(exc.slug, exc.status, HTTP_PROBLEM_TYPES.get(exc.status, HTTP_PROBLEM_TYPES[400]).title)
+    return next((PROBLEM_TYPES[kind] for kind in type(exc).__mro__ if kind in PROBLEM_TYPES), INTERNAL_ERROR)
 
 
-def encode(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+def render_problem(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
+    # Escaped to ASCII: messages may quote input that is not valid Unicode.
     body = json.dumps(document, separators=(",", ":")).encode()
     return Response(body, document["status"], headers=dict(headers or {}), media_type=MEDIA_TYPE)
 
 
-def from_error(exc: IcepackError, path: str) -> Response:
-    kind = kind_of(exc)
+def render_error(exc: IcepackError, path: str) -> Response:
+    kind = find_problem_type(exc)
     if kind.status >= 500:
         log.error("%s: %s", path, redact(str(exc)))
-    # What a server is called, and why it does not answer, is for the log.
-    detail = str(exc) if kind.status < 500 else f"{kind.title} The log of the service says more."
-    return encode(problem(kind, detail, path, **_facts(exc)), _headers(exc))
+    # Server names and reasons of outages go to the log only.
+    detail = str(exc) if kind.status < 500 else f"{kind.title} See the log of the service."
+    return render_problem(build_problem(kind, detail, path, **_extra_members(exc)), _extra_headers(exc))
 
 
-def _facts(exc: IcepackError) -> dict[str, Any]:
-    if isinstance(exc, BadOverride):
-        return {"field": exc.mistakes[0]["field"], "errors": exc.mistakes}
+def _extra_members(exc: IcepackError) -> dict[str, Any]:
+    if isinstance(exc, InvalidOverride):
+        return {"field": exc.errors[0]["field"], "errors": exc.errors}
     return {"estimate": to_json(exc.estimate)} if isinstance(exc, CostLimitExceeded) else {}
 
 
-def _headers(exc: IcepackError) -> dict[str, str]:
+def _extra_headers(exc: IcepackError) -> dict[str, str]:
     if isinstance(exc, Unauthenticated):
         return {"WWW-Authenticate": "Bearer"}
     return {"Retry-After": f"{max(exc.wait_seconds, 1):.0f}"} if isinstance(exc, TooManyRequests) else {}
 
 
-def from_mistakes(mistakes: list[dict[str, str]], path: str) -> Response:
-    first = mistakes[0]
-    sentence = f"{first['field']}: {first['message']}."
-    return encode(problem(INVALID, sentence, path, field=first["field"], errors=mistakes))
+def render_field_errors(errors: list[dict[str, str]], path: str) -> Response:
+    first = errors[0]
+    detail = f"{first['field']}: {first['message']}."
+    return render_problem(build_problem(INVALID_REQUEST, detail, path, field=first["field"], errors=errors))
 
 
-def mistakes_of(errors: Any) -> list[dict[str, str]]:
-    """Each offending field and what is wrong with it; what was sent is not repeated."""
-    return [{"field": _field(error["loc"]), "message": str(error["msg"]).rstrip(".")} for error in errors][:50]
+def list_field_errors(errors: Any) -> list[dict[str, str]]:
+    """Returns each invalid field with its message, without the submitted values."""
+    found = [{"field": _join_field(error["loc"]), "message": str(error["msg"]).rstrip(".")} for error in errors]
+    return found[:MAX_FIELD_ERRORS]
 
 
-def _field(place: tuple[Any, ...]) -> str:
-    parts = [str(part) for part in place if part != "body"] or ["body"]
+def _join_field(location: tuple[Any, ...]) -> str:
+    parts = [str(part) for part in location if part != "body"] or ["body"]
     if parts[0] in ("query", "path", "header", "cookie"):
         parts = parts[1:] or parts
     return ".".join(parts).encode("ascii", "backslashreplace").decode()
 
 
-def register(app: FastAPI) -> None:
-    app.add_exception_handler(IcepackError, _on_error)
-    app.add_exception_handler(RequestValidationError, _on_invalid)
-    app.add_exception_handler(ValidationError, _on_invalid)
-    app.add_exception_handler(HTTPException, _on_http)
-    app.add_exception_handler(Exception, _on_surprise)
+def register_error_handlers(app: FastAPI) -> None:
+    app.add_exception_handler(IcepackError, _handle_error)
+    app.add_exception_handler(RequestValidationError, _handle_validation_error)
+    app.add_exception_handler(ValidationError, _handle_validation_error)
+    app.add_exception_handler(HTTPException, _handle_http_exception)
+    app.add_exception_handler(Exception, _handle_unexpected)
 
 
-async def _on_error(request: Request, exc: Any) -> Response:
-    return from_error(exc, request.url.path)
+async def _handle_error(request: Request, exc: Any) -> Response:
+    return render_error(exc, request.url.path)
 
 
-async def _on_invalid(request: Request, exc: Any) -> Response:
+async def _handle_validation_error(request: Request, exc: Any) -> Response:
     errors = exc.errors()
     if any(error["type"] == "json_invalid" for error in errors):
-        return encode(problem(HTTP_KINDS[400], _SENTENCES[400], request.url.path))
-    return from_mistakes(mistakes_of(errors), request.url.path)
+        return render_problem(build_problem(HTTP_PROBLEM_TYPES[400], _HTTP_DETAILS[400], request.url.path))
+    return render_field_errors(list_field_errors(errors), request.url.path)
 
 
-async def _on_http(request: Request, exc: Any) -> Response:
-    kind = HTTP_KINDS.get(exc.status_code) or Kind("http", exc.status_code, HTTPStatus(exc.status_code).phrase)
-    detail = _SENTENCES.get(exc.status_code) or str(exc.detail)
-    return encode(problem(kind, detail, request.url.path), exc.headers)
+async def _handle_http_exception(request: Request, exc: Any) -> Response:
+    status = exc.status_code
+    kind = HTTP_PROBLEM_TYPES.get(status) or ProblemType("http", status, HTTPStatus(status).phrase)
+    detail = _HTTP_DETAILS.get(status) or str(exc.detail)
+    return render_problem(build_problem(kind, detail, request.url.path), exc.headers)
 
 
-async def _on_surprise(request: Request, exc: Exception) -> Response:
+async def _handle_unexpected(request: Request, exc: Exception) -> Response:
     log.error("%s: unexpected %s", request.url.path, type(exc).__name__, exc_info=exc)
-    return encode(problem(BROKEN, "This was not foreseen; the log of the service says more.", request.url.path))
+    detail = "An unexpected error occurred. See the log of the service."
+    return render_problem(build_problem(INTERNAL_ERROR, detail, request.url.path))

@@ -1,6 +1,6 @@
-"""The gate in front of every route: what no honest client sends is turned away, and every answer is marked safe.
+"""Middleware that rejects unsafe requests before routing and adds security headers to every response.
 
-Written as plain ASGI: it also stands before the event stream, which must not be held back.
+It is plain ASGI, because Starlette's BaseHTTPMiddleware would buffer the event stream.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.exceptions import HTTPException
 
-from icepack.api.errors import from_error
-from icepack.api.refusals import NotAllowed
+from icepack.api.errors import RequestRejected, render_error
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -23,12 +22,12 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1", "[::1]"})
+# Only the trusted-types policy `icepack-views` may turn text into markup; the page uses it for its own files.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types icepack-views"
 )
-"""Text becomes markup by one policy only, which the page has for its own files."""
 SECURITY_HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -42,86 +41,92 @@ STRICT_TRANSPORT = {"Strict-Transport-Security": "max-age=31536000"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateTerms:
+class SecurityOptions:
     max_body_bytes: int = 1024 * 1024
+    # The allowed values of the Host header; None allows any.
     hosts: frozenset[str] | None = None
-    """Names under which it may be reached; None is any."""
     secure: bool = False
     headers: dict[str, str] = field(default_factory=lambda: dict(SECURITY_HEADERS))
 
 
-class Gate:
-    def __init__(self, app: Application, terms: GateTerms) -> None:
+class SecurityMiddleware:
+    def __init__(self, app: Application, options: SecurityOptions) -> None:
         self._app = app
-        self._terms = terms
-        marks = terms.headers | (STRICT_TRANSPORT if terms.secure else {})
-        self._marks = [(name.lower().encode(), value.encode()) for name, value in marks.items()]
+        self._options = options
+        headers = options.headers | (STRICT_TRANSPORT if options.secure else {})
+        self._headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        marked = self._marking(scope, send)
+        send_with_headers = self._add_headers(send)
         try:
             self._check(scope)
-        except NotAllowed as exc:
-            await from_error(exc, _shown(scope["path"]))(scope, receive, marked)
+        except RequestRejected as exc:
+            await render_error(exc, _escape_path(scope["path"]))(scope, receive, send_with_headers)
             return
-        await self._app(scope, self._limited(receive), marked)
+        await self._app(scope, self._limit_body(receive), send_with_headers)
 
     def _check(self, scope: Scope) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         if "\0" in scope["path"] or b"\0" in unquote_to_bytes(scope["query_string"]):
-            raise NotAllowed(400, "bad-request", "The address has a NUL character in it.")
-        if not _is_text(scope["path"]):
-            raise NotAllowed(400, "bad-request", "The address is not text.")
+            raise RequestRejected(400, "bad-request", "The URL contains a NUL character.")
+        if not _is_valid_text(scope["path"]):
+            raise RequestRejected(400, "bad-request", "The URL is not valid UTF-8.")
         self._check_host(headers.get("host", ""))
-        self._check_size(headers.get("content-length"))
+        self._check_content_length(headers.get("content-length"))
         if scope["method"] not in SAFE_METHODS:
-            _check_site(headers)
+            _check_same_site(headers)
             _check_media_type(headers)
 
     def _check_host(self, host: str) -> None:
-        """Without authentication the name in the address is all that keeps foreign pages out (DNS rebinding)."""
-        hosts = self._terms.hosts
-        if hosts is not None and _name(host) not in hosts:
-            raise NotAllowed(403, "foreign-host", "The service is not known by this name; see server.allowed_hosts.")
+        """Prevents DNS rebinding: without authentication, only the Host header keeps foreign pages out."""
+        hosts = self._options.hosts
+        if hosts is not None and _parse_host(host) not in hosts:
+            raise RequestRejected(
+                403, "foreign-host", "The Host header is not an allowed name. Add it to server.allowed_hosts."
+            )
 
-    def _check_size(self, announced: str | None) -> None:
-        if announced is not None and announced.isdecimal() and int(announced) > self._terms.max_body_bytes:
-            raise NotAllowed(413, "too-large", f"A body may have {self._terms.max_body_bytes:,} bytes.")
+    def _check_content_length(self, announced: str | None) -> None:
+        if announced is not None and announced.isdecimal() and int(announced) > self._options.max_body_bytes:
+            raise RequestRejected(413, "too-large", self._too_large)
 
-    def _limited(self, receive: Receive) -> Receive:
-        taken = 0
+    @property
+    def _too_large(self) -> str:
+        return f"The request body exceeds {self._options.max_body_bytes:,} bytes (server.max_body)."
 
-        async def limited() -> Message:
-            nonlocal taken
+    def _limit_body(self, receive: Receive) -> Receive:
+        received_bytes = 0
+
+        async def receive_limited() -> Message:
+            nonlocal received_bytes
             message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > self._terms.max_body_bytes:
-                raise HTTPException(413, f"A body may have {self._terms.max_body_bytes:,} bytes.")
+            received_bytes += len(message.get("body", b""))
+            if received_bytes > self._options.max_body_bytes:
+                raise HTTPException(413, self._too_large)
             return message
 
-        return limited
+        return receive_limited
 
-    def _marking(self, scope: Scope, send: Send) -> Send:
-        async def marking(message: Message) -> None:
+    def _add_headers(self, send: Send) -> Send:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                known = {name.lower() for name, _ in message.get("headers", [])}
-                more = [mark for mark in self._marks if mark[0] not in known]
-                if b"cache-control" not in known:
-                    more.append((b"cache-control", b"no-store"))
-                message["headers"] = [*message.get("headers", []), *more]
+                present = {name.lower() for name, _ in message.get("headers", [])}
+                added = [header for header in self._headers if header[0] not in present]
+                if b"cache-control" not in present:
+                    added.append((b"cache-control", b"no-store"))
+                message["headers"] = [*message.get("headers", []), *added]
             await send(message)
 
-        return marking
+        return send_with_headers
 
 
-def _name(host: str) -> str:
+def _parse_host(host: str) -> str:
     return (urlsplit(f"//{host}").hostname or "").lower() if host.count("@") == 0 else ""
 
 
-def _is_text(path: str) -> bool:
+def _is_valid_text(path: str) -> bool:
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -129,23 +134,23 @@ def _is_text(path: str) -> bool:
     return "\ufffd" not in path
 
 
-def _shown(path: str) -> str:
+def _escape_path(path: str) -> str:
     return path.encode("ascii", "backslashreplace").decode().replace("\0", "\\0")
 
 
-def _check_site(headers: dict[str, str]) -> None:
-    """A browser says where a request comes from; a page of another site may not change anything here."""
+def _check_same_site(headers: dict[str, str]) -> None:
+    """Prevents cross-site request forgery: browsers announce where a request comes from."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    foreign = site is not None and site not in ("same-origin", "none")
+    is_foreign = site is not None and site not in ("same-origin", "none")
     if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
-        foreign = True
-    if foreign:
-        raise NotAllowed(403, "cross-site", "The request comes from a page of another site.")
+        is_foreign = True
+    if is_foreign:
+        raise RequestRejected(403, "cross-site", "Pages of other sites may not send this request.")
 
 
 def _check_media_type(headers: dict[str, str]) -> None:
-    """Forms of other sites cannot send JSON, and nothing else is read."""
+    """Rejects the forms of other sites, which cannot send JSON."""
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if has_body and kind != "application/json":
-        raise NotAllowed(415, "media-type", "A body must be application/json.")
+        raise RequestRejected(415, "media-type", "The request body must have the content type application/json.")

@@ -1,4 +1,4 @@
-"""How many requests a caller may make: a bucket each, refilled steadily."""
+"""Rate limiting with one token bucket for each caller."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from icepack.api.refusals import TooManyRequests
+from icepack.api.errors import TooManyRequests
 
+# A bucket holds the requests of this many seconds unless a burst is given.
 BURST_SECONDS = 2.0
-MOST_BUCKETS = 10_000
+MAX_BUCKETS = 10_000
 
 
 @dataclass(slots=True)
 class _Bucket:
-    left: float
-    filled_at: float
+    tokens: float
+    refilled_at: float
 
 
-class Limits:
-    """Only ever used by the event loop's thread."""
+class RateLimiter:
+    """Not thread-safe: only the event loop's thread uses it."""
 
     def __init__(
         self,
@@ -33,32 +34,34 @@ class Limits:
         self._elapsed_seconds = elapsed_seconds
         self._buckets: dict[str, _Bucket] = {}
 
-    def take(self, caller: str) -> None:
-        """Raises TooManyRequests when the caller's bucket is empty."""
+    def acquire(self, caller: str) -> None:
+        """Takes one token from the caller's bucket; raises TooManyRequests if it is empty."""
         if not self._per_second:
             return
-        bucket = self._filled(caller)
-        if bucket.left < 1:
-            raise TooManyRequests((1 - bucket.left) / self._per_second)
-        bucket.left -= 1
+        bucket = self._refill(caller)
+        if bucket.tokens < 1:
+            raise TooManyRequests((1 - bucket.tokens) / self._per_second)
+        bucket.tokens -= 1
 
     def check(self, caller: str) -> None:
-        """The same, without taking one."""
-        if self._per_second and caller in self._buckets and self._filled(caller).left < 1:
-            raise TooManyRequests((1 - self._buckets[caller].left) / self._per_second)
+        """Raises TooManyRequests if the caller's bucket is empty, without taking a token."""
+        if self._per_second and caller in self._buckets and self._refill(caller).tokens < 1:
+            raise TooManyRequests((1 - self._buckets[caller].tokens) / self._per_second)
 
-    def _filled(self, caller: str) -> _Bucket:
+    def _refill(self, caller: str) -> _Bucket:
         now = self._elapsed_seconds()
         bucket = self._buckets.get(caller)
         if bucket is None:
-            self._make_room(now)
+            self._drop_full_buckets(now)
             bucket = self._buckets[caller] = _Bucket(self._burst, now)
-        bucket.left = min(self._burst, bucket.left + (now - bucket.filled_at) * self._per_second)
-        bucket.filled_at = now
+        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.refilled_at) * self._per_second)
+        bucket.refilled_at = now
         return bucket
 
-    def _make_room(self, now: float) -> None:
-        """Full buckets say nothing, and go."""
-        if len(self._buckets) >= MOST_BUCKETS:
-            full = self._burst / self._per_second
-            self._buckets = {name: kept for name, kept in self._buckets.items() if now - kept.filled_at < full}
+    def _drop_full_buckets(self, now: float) -> None:
+        """Limits memory: a full bucket is the same as none."""
+        if len(self._buckets) >= MAX_BUCKETS:
+            fill_seconds = self._burst / self._per_second
+            self._buckets = {
+                name: bucket for name, bucket in self._buckets.items() if now - bucket.refilled_at < fill_seconds
+            }

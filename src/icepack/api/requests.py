@@ -1,4 +1,4 @@
-"""Requests turned into orders: which table, which action, which parameters were given."""
+"""Translates request bodies into submissions: the table, the action and its parameters."""
 
 from __future__ import annotations
 
@@ -8,56 +8,58 @@ from dataclasses import fields
 from typing import Any
 
 from icepack.api.dependencies import Caller
-from icepack.api.schemas.jobs import ActionOptions, CompactRequest, Wishes
+from icepack.api.schemas.jobs import ActionOptions, CompactRequest, JobOptions
 from icepack.domain.access import Role
 from icepack.domain.actions import ACTION_TYPES, ActionKind, Layout, Strategy
 from icepack.domain.table import TableId, join_name, split_name
 from icepack.domain.units import parse_duration, parse_size
 from icepack.errors import InvalidOption
-from icepack.service.submission import Order
-from icepack.service.views.table_index import Listing
+from icepack.service.submission import ActionRequest
+from icepack.service.views.table_index import TableListing
 
-_SPELLED = {"target_file_size": "target_file_bytes", "max_cost": "max_cost_dollars"}
-_RISKY = ("override_age_floor", "location")
-"""Ways around a guard rail: for admins."""
+# Options whose name differs from the action's parameter, because the parameter is in bytes or dollars.
+_PARAMETER_NAMES = {"target_file_size": "target_file_bytes", "max_cost": "max_cost_dollars"}
+# Options that bypass a safety check.
+_ADMIN_OPTIONS = ("override_age_floor", "location")
 
 
-def meant(listing: Listing, asked: CompactRequest) -> TableId:
-    """The table that the three names mean; a table's name may itself have dots in it."""
-    if asked.catalog is not None and asked.namespace is not None:
-        exact = TableId(asked.catalog, _levels(asked.namespace), asked.table)
+def resolve_table(listing: TableListing, request: CompactRequest) -> TableId:
+    """Finds the table by the request's catalog, namespace and name; the name itself may contain dots."""
+    if request.catalog is not None and request.namespace is not None:
+        exact = TableId(request.catalog, _split_namespace(request.namespace), request.table)
         if exact in listing.by_name:
             return exact
-    parts = [part for part in (asked.catalog and _quoted(asked.catalog), asked.namespace) if part]
+    parts = [part for part in (request.catalog and _quote(request.catalog), request.namespace) if part]
     if not parts:
-        return listing.find(asked.table)
-    if asked.catalog is not None and asked.namespace is None:
-        own = Listing(listing.generation, tuple(it for it in listing.tables if it.table.catalog == asked.catalog))
-        return own.find(asked.table)
-    return listing.find(".".join([*parts, _quoted(asked.table)]))
+        return listing.find(request.table)
+    if request.catalog is not None and request.namespace is None:
+        tables = tuple(summary for summary in listing.tables if summary.table.catalog == request.catalog)
+        return TableListing(listing.generation, tables).find(request.table)
+    return listing.find(".".join([*parts, _quote(request.table)]))
 
 
-def _levels(namespace: str) -> tuple[str, ...]:
+def _split_namespace(namespace: str) -> tuple[str, ...]:
     return tuple(part for part, _ in split_name(namespace))
 
 
-def _quoted(part: str) -> str:
+def _quote(part: str) -> str:
     return join_name([part])
 
 
-def given_options(kind: ActionKind, options: ActionOptions) -> dict[str, Any]:
-    """The action's own parameters; what it does not have is refused."""
-    given = {
-        _SPELLED.get(name, name): _read(name, value) for name, value in options.model_dump(exclude_none=True).items()
+def parse_options(kind: ActionKind, options: ActionOptions) -> dict[str, Any]:
+    """Returns the action's parameters; raises InvalidOption for options that the action does not have."""
+    parameters = {
+        _PARAMETER_NAMES.get(name, name): _parse_option(name, value)
+        for name, value in options.model_dump(exclude_none=True).items()
     }
-    strange = sorted(set(given) - {field.name for field in fields(ACTION_TYPES[kind])})
-    if strange:
-        unspelled = {value: name for name, value in _SPELLED.items()}
-        raise InvalidOption(f"{kind} has no option '{unspelled.get(strange[0], strange[0])}'.")
-    return given
+    unknown = sorted(set(parameters) - {field.name for field in fields(ACTION_TYPES[kind])})
+    if unknown:
+        option_names = {parameter: option for option, parameter in _PARAMETER_NAMES.items()}
+        raise InvalidOption(f"{kind} has no option '{option_names.get(unknown[0], unknown[0])}'.")
+    return parameters
 
 
-def _read(name: str, value: Any) -> Any:
+def _parse_option(name: str, value: Any) -> Any:
     match name:
         case "target_file_size":
             return parse_size(value)
@@ -73,31 +75,39 @@ def _read(name: str, value: Any) -> Any:
             return value
 
 
-def check_risks(caller: Caller, table: TableId, given: dict[str, Any]) -> None:
-    if any(given.get(name) for name in _RISKY):
-        caller.must(Role.ADMIN, table)
+def check_admin_options(caller: Caller, table: TableId, parameters: dict[str, Any]) -> None:
+    """Raises Forbidden if an option bypasses a safety check and the caller is not an admin of the table."""
+    if any(parameters.get(name) for name in _ADMIN_OPTIONS):
+        caller.require_role(Role.ADMIN, table)
 
 
-def order(caller: Caller, table: TableId, kind: ActionKind, given: dict[str, Any], wishes: Wishes, key: Any) -> Order:
-    asked = wishes.model_dump(mode="json", exclude_unset=True)
-    return Order(
+def build_action_request(
+    caller: Caller,
+    table: TableId,
+    kind: ActionKind,
+    parameters: dict[str, Any],
+    request: JobOptions,
+    idempotency_key: str | None,
+) -> ActionRequest:
+    body = request.model_dump(mode="json", exclude_unset=True)
+    return ActionRequest(
         table=table,
         kind=kind,
-        given=given,
-        priority=wishes.priority,
-        not_before=wishes.not_before,
-        max_attempts=wishes.max_attempts,
+        given=parameters,
+        priority=request.priority,
+        not_before=request.not_before,
+        max_attempts=request.max_attempts,
         requester=caller.name,
-        key=None if key is None else own_key(caller, key) + "job",
-        fingerprint=fingerprint([str(table), kind.value, asked]),
+        key=None if idempotency_key is None else scope_key(caller, idempotency_key) + "job",
+        fingerprint=compute_fingerprint([str(table), kind.value, body]),
         trace_context=caller.trace_context,
     )
 
 
-def own_key(caller: Caller, key: str) -> str:
-    """Everybody has keys of their own."""
-    return f"api:{json.dumps([caller.name, key])}:"
+def scope_key(caller: Caller, idempotency_key: str) -> str:
+    """Prefixes the idempotency key with the caller's name, so that callers do not share keys."""
+    return f"api:{json.dumps([caller.name, idempotency_key])}:"
 
 
-def fingerprint(asked: Any) -> str:
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+def compute_fingerprint(body: Any) -> str:
+    return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()

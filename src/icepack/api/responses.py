@@ -1,18 +1,17 @@
-"""How routes are declared and answered: documents go out as they are, their shapes stand in the OpenAPI document."""
+"""JSON responses, and the router that declares every route with its role, schema and example."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
+import orjson
 from fastapi import APIRouter
 from pydantic import BaseModel
-from pydantic_core import PydanticSerializationError
-from pydantic_core import to_json as to_json_bytes
 from starlette.responses import JSONResponse, Response
 
 from icepack.api.errors import MEDIA_TYPE
@@ -20,110 +19,116 @@ from icepack.domain.access import Role
 from icepack.domain.serialization import to_json
 
 F = TypeVar("F", bound=Callable[..., Any])
+NO_CONTENT = 204
+SECURITY: list[dict[str, list[str]]] = [{"key": []}, {"session": []}]
 PROBLEM_EXAMPLE = {
     "type": "urn:icepack:problem:table-not-found",
-    "title": "There is no such table.",
+    "title": "The table does not exist.",
     "status": 404,
-    "detail": "No table matches 'lake.sales.ordres'. Health sync finds new tables at its next round.",
+    "detail": "No table matches 'lake.sales.ordres'. Health sync adds new tables the next time it runs.",
     "instance": "/api/v1/tables/lake.sales.ordres",
     "field": "table",
 }
-_PROBLEMS = {
-    400: "The request cannot be read.",
-    401: "Nobody is signed in.",
-    403: "The role is not enough, or the request comes from another site.",
-    404: "There is no such table, job, key or place.",
-    405: "The place knows no such method.",
-    409: "The state of things does not allow it.",
-    413: "The body is too large.",
-    415: "The body is not JSON.",
-    422: "The request does not fit its shape.",
+_PROBLEM_DESCRIPTIONS = {
+    400: "The request cannot be parsed.",
+    401: "Authentication is required.",
+    403: "The role is insufficient, or the request comes from another site.",
+    404: "The table, job, key or URL does not exist.",
+    405: "The method is not allowed.",
+    409: "The current state does not allow the request.",
+    413: "The request body is too large.",
+    415: "The request body is not JSON.",
+    422: "The request is invalid.",
     429: "Too many requests.",
-    503: "A part that is needed does not answer.",
+    503: "A required service is unavailable.",
 }
-NO_CONTENT = 204
-SECURITY: list[dict[str, list[str]]] = [{"key": []}, {"session": []}]
+_JSON_OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
 
 
-def send(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(encoded(document), status, headers=dict(headers or {}), media_type="application/json")
+def json_response(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(encode_json(document), status, headers=dict(headers or {}), media_type="application/json")
 
 
-def encoded(document: Any) -> bytes:
+def encode_json(document: Any) -> bytes:
     try:
-        return to_json_bytes(document, fallback=_plain, inf_nan_mode="null", by_alias=True)
-    except (PydanticSerializationError, UnicodeEncodeError):
-        # Text that somebody put into a table's properties may be none; escaped, it can still be shown.
-        return json.dumps(document, default=_plain, separators=(",", ":"), allow_nan=False).encode()
+        return orjson.dumps(document, default=_to_serializable, option=_JSON_OPTIONS)
+    except orjson.JSONEncodeError:
+        # A table's properties may hold unpaired surrogates or integers over 64 bits, which only `json` encodes.
+        return json.dumps(document, default=_to_serializable, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _plain(value: Any) -> Any:
+def _to_serializable(value: Any) -> Any:
+    """Converts what a JSON library does not know; orjson encodes times, ids and dataclasses itself."""
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, UUID | date):
         return str(value)
-    if is_dataclass(value):
+    if is_dataclass(value) or isinstance(value, timedelta):
         return to_json(value)
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True)
     if isinstance(value, tuple | frozenset | set):
         return list(value)
-    raise TypeError(f"{type(value).__name__} has no place in an answer")
+    raise TypeError(f"cannot encode {type(value).__name__} as JSON")
 
 
-class Place:
-    """Declares the routes of one router."""
+class Router:
+    """Declares routes; handlers return finished responses, so the schema only documents them."""
 
     def __init__(self, tag: str) -> None:
-        self.router = APIRouter(tags=[tag])
+        self.api_router = APIRouter(tags=[tag])
 
-    def get(self, path: str, shape: Any, example: Any, *, role: Role | None, **more: Any) -> Callable[[F], F]:
-        return self.route("GET", path, shape, example, role=role, **more)
+    def get(self, path: str, schema: Any, example: Any, *, role: Role | None, **options: Any) -> Callable[[F], F]:
+        return self.route("GET", path, schema, example, role=role, **options)
 
-    def post(self, path: str, shape: Any, example: Any, *, role: Role | None, **more: Any) -> Callable[[F], F]:
-        return self.route("POST", path, shape, example, role=role, **more)
+    def post(self, path: str, schema: Any, example: Any, *, role: Role | None, **options: Any) -> Callable[[F], F]:
+        return self.route("POST", path, schema, example, role=role, **options)
 
-    def put(self, path: str, shape: Any, example: Any, *, role: Role | None, **more: Any) -> Callable[[F], F]:
-        return self.route("PUT", path, shape, example, role=role, **more)
+    def put(self, path: str, schema: Any, example: Any, *, role: Role | None, **options: Any) -> Callable[[F], F]:
+        return self.route("PUT", path, schema, example, role=role, **options)
+
+    def delete(self, path: str, schema: Any, example: Any, *, role: Role | None, **options: Any) -> Callable[[F], F]:
+        return self.route("DELETE", path, schema, example, role=role, **options)
 
     def route(
         self,
         method: str,
         path: str,
-        shape: Any,
+        schema: Any,
         example: Any,
         *,
         role: Role | None,
         status: int = 200,
         media_type: str = "application/json",
-        also: Mapping[int | str, dict[str, Any]] | None = None,
-        **more: Any,
+        extra_responses: Mapping[int | str, dict[str, Any]] | None = None,
+        **options: Any,
     ) -> Callable[[F], F]:
-        extra: dict[str, Any] = {"x-icepack-role": role.value if role else "anybody"}
+        """Adds the decorated function as a route; a role of None is open to everybody."""
+        openapi_extra: dict[str, Any] = {"x-icepack-role": role.value if role else "anybody"}
         if role is not None:
-            extra["security"] = SECURITY
-        good: dict[str, Any] = {"description": "Done."}
+            openapi_extra["security"] = SECURITY
+        success: dict[str, Any] = {"description": "Success."}
         if status != NO_CONTENT:
-            good["content"] = {media_type: {"example": example}}
+            success["content"] = {media_type: {"example": example}}
 
-        def declare(function: F) -> F:
-            self.router.add_api_route(
+        def add(function: F) -> F:
+            self.api_router.add_api_route(
                 path,
                 function,
                 methods=[method],
-                response_model=shape,
-                response_class=Response if shape is None else JSONResponse,
+                response_model=schema,
+                response_class=Response if schema is None else JSONResponse,
                 status_code=status,
                 operation_id=function.__name__,
-                responses={status: good, **problems(), **(also or {})},
-                openapi_extra=extra,
-                **more,
+                responses={status: success, **describe_problems(), **(extra_responses or {})},
+                openapi_extra=openapi_extra,
+                **options,
             )
             return function
 
-        return declare
+        return add
 
 
-def problems() -> dict[int | str, dict[str, Any]]:
+def describe_problems() -> dict[int | str, dict[str, Any]]:
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}, "example": PROBLEM_EXAMPLE}}
-    return {status: {"description": said, "content": content} for status, said in _PROBLEMS.items()}
+    return {status: {"description": text, "content": content} for status, text in _PROBLEM_DESCRIPTIONS.items()}

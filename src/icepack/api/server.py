@@ -1,10 +1,8 @@
-"""The server: refuses to be open to the world without authentication, and ends cleanly when told to."""
+"""The HTTP server: refuses to listen publicly without authentication, and shuts down gracefully."""
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
-import logging
 import socket
 from contextlib import contextmanager
 from typing import Any
@@ -15,36 +13,35 @@ from fastapi import FastAPI
 from icepack.config import CompactionConfig
 from icepack.errors import EnvironmentFault, UsageError
 
-log = logging.getLogger(__name__)
-
-GRACE_SECONDS = 10
-QUEUE_LENGTH = 2048
+SHUTDOWN_SECONDS = 10
+BACKLOG = 2048
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it; a name counts by all the addresses it stands for."""
+    """Returns whether only this machine can reach the host; for a name, all of its addresses must be loopback."""
     try:
-        found = {info[4][0] for info in socket.getaddrinfo(host, None)}
+        addresses = {info[4][0] for info in socket.getaddrinfo(host, None)}
     except OSError:
         return False
-    return bool(found) and all(ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in found)
+    parsed = [ipaddress.ip_address(str(address).partition("%")[0]) for address in addresses]
+    return bool(parsed) and all(address.is_loopback for address in parsed)
 
 
-def refuse_openness(config: CompactionConfig) -> None:
+def require_authentication(config: CompactionConfig) -> None:
+    """Raises UsageError if the service would be reachable from other machines without authentication."""
     if not config.auth.is_on and not is_loopback(config.server.host):
         raise UsageError(
-            f"Listening on {config.server.host} without authentication would open every table to whoever can reach it.",
-            "Set auth.enabled and make a key with `icepack keys create`, or listen on a loopback address.",
+            f"Listening on {config.server.host} without authentication would give everyone access to every table.",
+            "Set auth.enabled and create a key with `icepack keys create`, or listen on a loopback address.",
         )
 
 
 class ApiServer(uvicorn.Server):
-    """Told to stop by whoever runs it: signals are theirs."""
+    """A uvicorn server that leaves signal handling to its caller."""
 
     def __init__(self, api: FastAPI, config: CompactionConfig) -> None:
-        refuse_openness(config)
+        require_authentication(config)
         self._api = api
-        self._loop: asyncio.AbstractEventLoop | None = None
         self.address = f"{config.server.host}:{config.server.port}"
         server = config.server
         super().__init__(
@@ -58,8 +55,8 @@ class ApiServer(uvicorn.Server):
                 date_header=True,
                 proxy_headers=bool(server.trusted_proxies),
                 forwarded_allow_ips=list(server.trusted_proxies),
-                timeout_graceful_shutdown=GRACE_SECONDS,
-                backlog=QUEUE_LENGTH,
+                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+                backlog=BACKLOG,
                 http="httptools",
                 loop="auto",
             )
@@ -70,23 +67,24 @@ class ApiServer(uvicorn.Server):
         yield
 
     def stop(self) -> None:
-        """From any thread."""
+        """Asks the server to stop; may be called from any thread."""
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Streams would be waited for, so they are ended first."""
-        parts = getattr(self._api.state, "parts", None)
-        if parts is not None:
-            parts.news.close()
+        """Closes event streams first, because the graceful shutdown would wait for them."""
+        services = getattr(self._api.state, "services", None)
+        if services is not None:
+            services.job_events.close()
         await super().shutdown(sockets)
 
     def serve_until_stopped(self) -> None:
-        """Raises EnvironmentFault when it could not start."""
+        """Serves until it is stopped; raises EnvironmentFault if it cannot start."""
         try:
             self.run()
         except SystemExit as exc:
             raise EnvironmentFault(
-                f"The API cannot listen on {self.address}.", "Another program may hold the port: choose another one."
+                f"The API cannot listen on {self.address}.",
+                "The port may be in use: stop the other program, or choose another port.",
             ) from exc
         if not self.started:
-            raise EnvironmentFault("The API did not start.", "The log says why.")
+            raise EnvironmentFault("The API did not start.", "See the log.")

@@ -1,4 +1,4 @@
-"""The page: files that go out as they lie here, under the same rules as every other answer."""
+"""Serves the web page's static files."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-STATIC = Path(__file__).parent / "static"
-LOOK_AGAIN = "no-cache"
-"""A browser keeps them, but asks whether they are still the same: an upgrade shows at once."""
-FOREVER = "public, max-age=31536000, immutable"
-"""What others made has its version in its name."""
+STATIC_FOLDER = Path(__file__).parent / "static"
+# Browsers revalidate the page's own files, so that an upgrade shows immediately.
+REVALIDATE = "no-cache"
+# Vendored files have their version in their name, so they never change.
+IMMUTABLE = "public, max-age=31536000, immutable"
 
 
 class PageFiles(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
-        answer = await super().get_response(path, scope)
-        answer.headers["Cache-Control"] = FOREVER if path.startswith("vendor/") else LOOK_AGAIN
-        return answer
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = IMMUTABLE if path.startswith("vendor/") else REVALIDATE
+        return response
 
 
 def serve_page(api: FastAPI) -> None:
-    """Its one document lies at the root; what is shown is behind the `#`, so no other address needs an answer."""
+    """Serves the one document at the root; the page routes by URL fragment, so it needs no other address."""
 
     async def index(request: Request) -> Any:
-        return FileResponse(STATIC / "index.html", headers={"Cache-Control": LOOK_AGAIN})
+        return FileResponse(STATIC_FOLDER / "index.html", headers={"Cache-Control": REVALIDATE})
 
     api.add_route("/", index, include_in_schema=False)
-    api.mount("/page", PageFiles(directory=STATIC), name="page")
+    api.mount("/page", PageFiles(directory=STATIC_FOLDER), name="page")

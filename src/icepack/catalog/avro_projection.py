@@ -1,8 +1,8 @@
-"""PyIceberg's Avro reader, taught to skip maps and lists that nobody asked for, and to read every logical type.
+"""An Avro reader for manifests that skips the fields that are not in the read schema, maps and lists included.
 
-The reader as shipped can leave out plain fields, but insists on reading every map and list; a manifest's column
-statistics are maps, and decoding them is most of the work of reading it. It also refuses a whole manifest whose
-partitions have a logical type that it does not know, as nanoseconds.
+It extends PyIceberg's reader, which can skip primitive fields but always decodes maps and lists: a manifest's column
+statistics are maps, and decoding them is most of the work of reading it. PyIceberg also rejects a manifest if a
+partition field has an unknown logical type, such as nanosecond timestamps; this reader supports them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pyiceberg.types import IcebergType, MapType, TimestampNanoType, Timestamptz
 from pyiceberg.utils.schema_conversion import AvroSchemaConversion
 
 
-class _Lenient(SchemaPartnerAccessor):
-    """No partner means: skip this field and all that is in it."""
+class _OptionalPartnerAccessor(SchemaPartnerAccessor):
+    """Skips a field with everything below it if the read schema does not contain it."""
 
     def field_partner(self, partner: IcebergType | None, field_id: int, field_name: str) -> IcebergType | None:
         return None if partner is None else super().field_partner(partner, field_id, field_name)
@@ -36,8 +36,8 @@ class _Lenient(SchemaPartnerAccessor):
         return None if partner_map is None else super().map_value_partner(partner_map)
 
 
-class _QuickMap(MapReader):
-    """Skips numbers by number faster by reading them: that is one call for all, and not two for each."""
+class _FastSkipMapReader(MapReader):
+    """Skips a map with integer keys by reading it: that is one call for the whole map instead of two per entry."""
 
     def skip(self, decoder: BinaryDecoder) -> None:
         if isinstance(self.key, IntegerReader) and isinstance(self.value, IntegerReader | BinaryReader):
@@ -46,14 +46,14 @@ class _QuickMap(MapReader):
             super().skip(decoder)
 
 
-class _Resolver(ReadSchemaResolver):
+class _ProjectionResolver(ReadSchemaResolver):
     def map(self, map_type: MapType, expected_map: Any, key_reader: Reader, value_reader: Reader) -> Reader:
         super().map(map_type, expected_map, key_reader, value_reader)
-        return _QuickMap(key_reader, value_reader if map_type.value_required else OptionReader(value_reader))
+        return _FastSkipMapReader(key_reader, value_reader if map_type.value_required else OptionReader(value_reader))
 
 
-class _LogicalTypes(AvroSchemaConversion):
-    """Knows nanoseconds; reads a logical type that it does not know as the type below it, as Avro asks of readers."""
+class _LenientSchemaConversion(AvroSchemaConversion):
+    """Supports nanosecond timestamps, and reads unknown logical types as their base type, as the Avro spec requires."""
 
     def _convert_logical_type(self, avro_logical_type: dict[str, Any]) -> IcebergType:
         if avro_logical_type["logicalType"] == "timestamp-nanos":
@@ -61,28 +61,29 @@ class _LogicalTypes(AvroSchemaConversion):
         try:
             return super()._convert_logical_type(avro_logical_type)
         except ValueError:
-            plain = {key: value for key, value in avro_logical_type.items() if key != "logicalType"}
-            return self._convert_schema(plain if len(plain) > 1 else plain["type"])
+            base = {key: value for key, value in avro_logical_type.items() if key != "logicalType"}
+            return self._convert_schema(base if len(base) > 1 else base["type"])
 
 
-class _Header(AvroFileHeader):
+class _LenientHeader(AvroFileHeader):
     def get_schema(self) -> Schema:
-        return _LogicalTypes().avro_to_iceberg(json.loads(self.meta["avro.schema"]))
+        return _LenientSchemaConversion().avro_to_iceberg(json.loads(self.meta["avro.schema"]))
 
 
 class ProjectedAvroFile(AvroFile[Record]):
-    """Reads just the fields of the read schema."""
+    """An Avro file of which only the fields in the read schema are decoded."""
 
     def _read_header(self) -> AvroFileHeader:
-        header: AvroFileHeader = construct_reader(META_SCHEMA, {-1: _Header}).read(self.decoder)
+        header: AvroFileHeader = construct_reader(META_SCHEMA, {-1: _LenientHeader}).read(self.decoder)
         return header
 
     def __enter__(self) -> ProjectedAvroFile:
-        wanted: Any = self.read_schema
+        read_schema: Any = self.read_schema
+        # Without a read schema, the parent builds a reader for the file schema, which the projecting one then replaces.
         self.read_schema = None
         super().__enter__()
-        self.read_schema = wanted
-        resolver: Any = _Resolver(self.read_types, self.read_enums)
-        accessor: Any = _Lenient()
-        self.reader = visit_with_partner(self.schema, wanted, resolver, accessor)
+        self.read_schema = read_schema
+        resolver: Any = _ProjectionResolver(self.read_types, self.read_enums)
+        accessor: Any = _OptionalPartnerAccessor()
+        self.reader = visit_with_partner(self.schema, read_schema, resolver, accessor)
         return self

@@ -1,4 +1,4 @@
-"""PyIceberg catalogs by name, opened when first used."""
+"""Opens the configured PyIceberg catalogs by name, on first use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
-from icepack.catalog.errors import catalog_faults, table_faults
+from icepack.catalog.errors import wrap_catalog_errors, wrap_table_errors
 from icepack.domain.table import TableId
 from icepack.errors import CatalogFault, ConfigError, TableNotFound, TableUnreadable
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Catalogs:
-    """The configured catalogs; a fault names the catalog and never its secrets."""
+    """The configured catalogs; error messages name the catalog and never contain its secrets."""
 
     def __init__(self, properties: Mapping[str, Mapping[str, str]]) -> None:
         self._properties = properties
@@ -34,12 +34,12 @@ class Catalogs:
         return self._properties[name]
 
     def open(self, name: str) -> Catalog:
-        """The catalog of that name; opening is not yet reaching."""
+        """Creates the client of the catalog; a REST or Glue server may not be contacted before its first use."""
         if name not in self._properties:
-            raise ConfigError(f"There is no catalog '{name}'.", f"Configured: {', '.join(self.names) or 'none'}.")
+            raise ConfigError(f"Unknown catalog '{name}'.", f"Configured catalogs: {', '.join(self.names) or 'none'}.")
         with self._lock:
             if name not in self._opened:
-                with catalog_faults(name):
+                with wrap_catalog_errors(name):
                     self._opened[name] = _load(name, self._properties[name])
             return self._opened[name]
 
@@ -47,13 +47,13 @@ class Catalogs:
         from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
         catalog = self.open(table.catalog)
-        with table_faults(table):
+        with wrap_table_errors(table):
             try:
                 return catalog.load_table((*table.namespace, table.name))
             except (NoSuchTableError, NoSuchNamespaceError) as exc:
                 if _is_listed(catalog, table):
-                    raise _listed_but_not_found(table) from exc
-                raise TableNotFound(f"There is no table {table}.", "`icepack tables` lists what there is.") from exc
+                    raise _missing_metadata_error(table) from exc
+                raise TableNotFound(f"Table {table} does not exist.", "`icepack tables` lists the tables.") from exc
 
 
 def _is_listed(catalog: Catalog, table: TableId) -> bool:
@@ -63,25 +63,25 @@ def _is_listed(catalog: Catalog, table: TableId) -> bool:
         return False
 
 
-def _listed_but_not_found(table: TableId) -> TableUnreadable:
-    """A REST catalog also says "not found" of a table whose metadata file is missing."""
+def _missing_metadata_error(table: TableId) -> TableUnreadable:
+    """A REST catalog also answers "not found" for a listed table whose metadata file is missing."""
     return TableUnreadable(
-        f"{table} cannot be read: its catalog lists it, but does not find its metadata.",
-        "Restore its metadata file, or drop the table from the catalog. Other tables are not affected.",
+        f"Cannot read the metadata of {table}: the catalog lists the table but does not find its metadata file.",
+        "Restore the metadata file, or drop the table from the catalog. Other tables are not affected.",
     )
 
 
 def _load(name: str, properties: Mapping[str, str]) -> Catalog:
     from pyiceberg.catalog import load_catalog
 
-    from icepack.catalog.variant import teach_variant
+    from icepack.catalog.variant import register_variant_type
 
-    teach_variant()
+    register_variant_type()
     sqlite_file = _sqlite_file(properties)
     if sqlite_file is not None and not sqlite_file.parent.is_dir():
         raise CatalogFault(
             f"Catalog '{name}': the folder {sqlite_file.parent} does not exist.",
-            "Correct the catalog's uri, or make the folder.",
+            "Correct the catalog's uri, or create the folder.",
         )
     return load_catalog(name, **properties)
 

@@ -1,4 +1,4 @@
-"""Finds every table of every catalog."""
+"""Lists the tables of the configured catalogs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from icepack.catalog.catalog import Catalogs
-from icepack.catalog.errors import catalog_faults, table_faults
-from icepack.catalog.unreadable_tables import Whereabouts
-from icepack.domain.locations import TableLocations, own_places
-from icepack.domain.ports.engine import DiscoveredTables
+from icepack.catalog.errors import wrap_catalog_errors, wrap_table_errors
+from icepack.catalog.unreadable_tables import UnreadableTableLocator
+from icepack.domain.locations import TableLocations, list_table_locations
+from icepack.domain.ports.catalog import DiscoveredTables
 from icepack.domain.table import TableId
 from icepack.errors import IcepackError, TableNotFound, TableUnreadable
 
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LOADERS = 8
+LOADER_THREADS = 8
 
 
-class CatalogDiscovery:
-    """Lists tables through PyIceberg, namespaces within namespaces included."""
+class PolarisDiscovery:
+    """Lists tables through PyIceberg, including those in nested namespaces.
+
+    The name comes from the usual deployment: tables are listed from a Polaris REST catalog if one is configured, and
+    from Glue otherwise. It works with every catalog that PyIceberg supports, SQL and Hive catalogs included.
+    """
 
     def __init__(self, catalogs: Catalogs) -> None:
         self._catalogs = catalogs
@@ -40,94 +44,94 @@ class CatalogDiscovery:
 
     def discover(self) -> DiscoveredTables:
         tables: list[TableId] = []
-        silent: dict[str, str] = {}
+        failures: dict[str, str] = {}
         for name in self._catalogs.names:
             try:
                 tables += self.tables(name)
             except IcepackError as exc:
-                silent[name] = str(exc)
-        return DiscoveredTables(tables=tuple(sorted(tables)), silent_catalogs=silent)
+                failures[name] = str(exc)
+        return DiscoveredTables(tables=tuple(sorted(tables)), silent_catalogs=failures)
 
     def exists(self, table: TableId) -> bool:
         if table.catalog not in self._catalogs.names:
             return False
         opened = self._catalogs.open(table.catalog)
         try:
-            with table_faults(table):
+            with wrap_table_errors(table):
                 return bool(opened.table_exists((*table.namespace, table.name)))
         except TableUnreadable:
-            # Some catalogs load a table to find out whether there is one; what cannot be read is there.
+            # Some catalogs check for a table by loading it; a table that cannot be read exists.
             return True
 
     def locations(self) -> TableLocations:
-        """Read from each table's metadata; of a table that cannot be read, from what else the catalog has of it."""
-        found = self.discover()
-        tables, silent = found.tables, found.silent_catalogs
-        with ThreadPoolExecutor(LOADERS) as pool:
-            looked = dict(zip(tables, pool.map(self._places, tables), strict=True))
-        known = {table: places for table, places in looked.items() if isinstance(places, tuple)}
-        unread = {table: places for table, places in looked.items() if isinstance(places, IcepackError)}
-        whereabouts = Whereabouts(self._catalogs, known)
-        assumed = [whereabouts.of_table(table, str(exc)) for table, exc in unread.items()]
-        silences = [whereabouts.of_catalog(name, reason) for name, reason in silent.items()]
-        return TableLocations(known=known, assumed=(*assumed, *silences))
+        """Reads the locations from each table's metadata; estimates those of unreadable tables and catalogs."""
+        discovered = self.discover()
+        tables, failures = discovered.tables, discovered.silent_catalogs
+        with ThreadPoolExecutor(LOADER_THREADS) as pool:
+            results = dict(zip(tables, pool.map(self._load_locations, tables), strict=True))
+        known = {table: result for table, result in results.items() if isinstance(result, tuple)}
+        errors = {table: result for table, result in results.items() if isinstance(result, IcepackError)}
+        locator = UnreadableTableLocator(self._catalogs, known)
+        assumed = [locator.locate_table(table, str(exc)) for table, exc in errors.items()]
+        assumed += [locator.locate_catalog(name, reason) for name, reason in failures.items()]
+        return TableLocations(known=known, assumed=tuple(assumed))
 
-    def _places(self, table: TableId) -> tuple[str, ...] | IcepackError | None:
-        """None for a table that was dropped since it was listed."""
+    def _load_locations(self, table: TableId) -> tuple[str, ...] | IcepackError | None:
+        """Returns None for a table that was dropped after it was listed."""
         try:
             loaded = self._catalogs.load(table)
         except TableNotFound:
             return None
         except IcepackError as exc:
             return exc
-        return own_places(loaded.location(), loaded.properties)
+        return list_table_locations(loaded.location(), loaded.properties)
 
     def metadata_locations(self, catalog: str) -> Mapping[TableId, str]:
-        """Where each table's metadata lies now: while it is the same, nothing has changed.
+        """Returns the current metadata location of each table; it changes with every commit.
 
-        A SQL catalog knows it for all tables in one query. Of other catalogs each table is loaded, several at a time;
-        one that cannot be has no location.
+        One query returns those of all tables in a SQL catalog. In other catalogs each table is loaded, several at a
+        time; a table that cannot be loaded has an empty location.
         """
         from pyiceberg.catalog.sql import SqlCatalog
 
         opened = self._catalogs.open(catalog)
         if isinstance(opened, SqlCatalog):
-            with catalog_faults(catalog):
-                return dict(_sql_locations(catalog, opened))
+            with wrap_catalog_errors(catalog):
+                return dict(_query_metadata_locations(catalog, opened))
         tables = self.tables(catalog)
-        with ThreadPoolExecutor(LOADERS) as pool:
-            found = dict(zip(tables, pool.map(self._location, tables), strict=True))
+        with ThreadPoolExecutor(LOADER_THREADS) as pool:
+            found = dict(zip(tables, pool.map(self._load_metadata_location, tables), strict=True))
         return {table: location for table, location in found.items() if location is not None}
 
-    def _location(self, table: TableId) -> str | None:
+    def _load_metadata_location(self, table: TableId) -> str | None:
         try:
             return self._catalogs.load(table).metadata_location
         except TableNotFound:
             return None
         except IcepackError as exc:
-            log.warning("%s could not be loaded: %s", table, exc)
+            log.warning("could not load table %s: %s", table, exc)
             return ""
 
     def _tables_of(self, name: str) -> Iterator[TableId]:
         catalog = self._catalogs.open(name)
-        with catalog_faults(name):
+        with wrap_catalog_errors(name):
             for namespace in _namespaces(catalog):
                 for identifier in catalog.list_tables(namespace):
                     yield TableId(name, tuple(identifier[:-1]), identifier[-1])
 
 
-def _sql_locations(name: str, catalog: SqlCatalog) -> Iterator[tuple[TableId, str]]:
-    """As PyIceberg lists tables, views left out."""
+def _query_metadata_locations(name: str, catalog: SqlCatalog) -> Iterator[tuple[TableId, str]]:
+    """Applies the filter that PyIceberg lists tables with, so that views are left out."""
     from pyiceberg.catalog.sql import IcebergTables
     from sqlalchemy import select
 
-    wanted = select(IcebergTables.table_namespace, IcebergTables.table_name, IcebergTables.metadata_location)
-    wanted = wanted.where(IcebergTables.catalog_name == catalog.name)
+    query = select(IcebergTables.table_namespace, IcebergTables.table_name, IcebergTables.metadata_location)
+    query = query.where(IcebergTables.catalog_name == catalog.name)
     only_tables = catalog._iceberg_type_filter()
     if only_tables is not None:
-        wanted = wanted.where(only_tables)
+        query = query.where(only_tables)
     with catalog.engine.connect() as connection:
-        for namespace, table, location in connection.execute(wanted):
+        for namespace, table, location in connection.execute(query):
             yield TableId(name, catalog.identifier_to_tuple(namespace), table), location or ""
 
 

@@ -1,4 +1,4 @@
-"""Foreign errors as icepack's own: whether a catalog did not answer, or one table cannot be read."""
+"""Converts errors of PyIceberg and the storage into CatalogFault or TableUnreadable."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ _MALFORMED = (
 
 
 @contextmanager
-def catalog_faults(name: str) -> Iterator[None]:
-    """Turns whatever opening or listing a catalog raises into one sentence, keeping the cause."""
+def wrap_catalog_errors(name: str) -> Iterator[None]:
+    """Converts any error raised while opening or listing a catalog into CatalogFault, keeping the cause."""
     try:
         yield
     except IcepackError:
         raise
     except Exception as exc:
-        said = "could not be used" if _is_missing(exc) or _is_malformed(exc) else "did not answer"
+        problem = "could not be used" if _is_missing(exc) or _is_malformed(exc) else "did not answer"
         raise CatalogFault(
-            f"Catalog '{name}' {said}: {_brief(exc)}", "`icepack doctor` checks the connection."
+            f"Catalog '{name}' {problem}: {_describe(exc)}", "`icepack doctor` checks the connection."
         ) from exc
 
 
 @contextmanager
-def table_faults(table: TableId) -> Iterator[None]:
-    """Tells a table whose metadata is missing, damaged or not supported from a catalog or storage that is down."""
+def wrap_table_errors(table: TableId) -> Iterator[None]:
+    """Raises TableUnreadable if the metadata is missing, damaged or unsupported, and CatalogFault for other errors."""
     try:
         yield
     except IcepackError:
         raise
     except Exception as exc:
-        raise _table_fault(table, exc) from exc
+        raise _convert_table_error(table, exc) from exc
 
 
-def _table_fault(table: TableId, exc: Exception) -> IcepackError:
+def _convert_table_error(table: TableId, exc: Exception) -> IcepackError:
     if _is_missing(exc):
         return TableUnreadable(
-            f"{table} cannot be read: a file of its metadata does not exist: {_brief(exc)}",
+            f"Cannot read the metadata of {table}: a file does not exist: {_describe(exc)}",
             "Restore the file, or drop the table from the catalog. Other tables are not affected.",
         )
     if _is_malformed(exc):
         return TableUnreadable(
-            f"{table} cannot be read: its metadata is damaged, or not supported: {_brief(exc)}",
+            f"Cannot read the metadata of {table}: it is damaged or not supported: {_describe(exc)}",
             "Other tables are not affected.",
         )
     return CatalogFault(
-        f"Catalog '{table.catalog}' or its storage did not answer for {table}: {_brief(exc)}",
+        f"Catalog '{table.catalog}' or its storage did not answer for {table}: {_describe(exc)}",
         "`icepack doctor` checks the connection.",
     )
 
@@ -75,14 +75,14 @@ def _is_missing(exc: Exception) -> bool:
 
 
 def _is_malformed(exc: Exception) -> bool:
-    """Errors of connections are also OSErrors, some of them ValueErrors as well."""
     from pyiceberg.exceptions import ResolveError, ValidationError
 
+    # Connection errors are OSErrors, and some of them are ValueErrors as well, so OSError is checked first.
     if isinstance(exc, OSError):
         return isinstance(exc, gzip.BadGzipFile)
     return isinstance(exc, (*_MALFORMED, ResolveError, ValidationError))
 
 
-def _brief(exc: Exception) -> str:
+def _describe(exc: Exception) -> str:
     first_line = (str(exc).strip().splitlines() or ["no message"])[0][:300]
     return f"{type(exc).__name__}: {redact(first_line)}"

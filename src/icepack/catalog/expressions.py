@@ -1,4 +1,4 @@
-"""The domain's expressions as PyIceberg's, bound to a table's own column types."""
+"""Converts filter expressions of the domain into PyIceberg expressions, using the table's column types."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def to_pyiceberg(expression: Expression, schema: Schema) -> Any:
-    """A `BooleanExpression`, unbound; an unknown column is refused by name."""
+    """Returns an unbound `BooleanExpression`; raises InvalidFilter for an unknown column."""
     pe = _expressions()
     match expression:
         case And(left, right):
@@ -48,33 +48,36 @@ def to_pyiceberg(expression: Expression, schema: Schema) -> Any:
 
 
 def _literal(value: Literal, column_type: str) -> Any:
-    plain = coerce(value, column_type)
-    return _nanoseconds(plain, column_type) if column_type.endswith("_ns") and isinstance(plain, str) else plain
+    coerced = coerce(value, column_type)
+    if column_type.endswith("_ns") and isinstance(coerced, str):
+        return _nanosecond_literal(coerced, column_type)
+    return coerced
 
 
-def _nanoseconds(text: str, column_type: str) -> Any:
-    """PyIceberg has no literal of its own that fits a column of nanoseconds."""
+def _nanosecond_literal(text: str, column_type: str) -> Any:
+    """Replaces the literals of PyIceberg, none of which can be compared with a nanosecond column."""
     from pyiceberg.expressions.literals import LongLiteral
     from pyiceberg.utils.datetime import timestamp_to_nanos, timestamptz_to_nanos
 
-    class Nanoseconds(LongLiteral):
+    class NanosecondLiteral(LongLiteral):
         def to(self, _: Any) -> Any:
             return self
 
-    return Nanoseconds((timestamptz_to_nanos if column_type.startswith("timestamptz") else timestamp_to_nanos)(text))
+    to_nanos = timestamptz_to_nanos if column_type.startswith("timestamptz") else timestamp_to_nanos
+    return NanosecondLiteral(to_nanos(text))
 
 
 @contextmanager
-def misfits() -> Iterator[None]:
-    """Turns what PyIceberg says of a literal that does not fit its column into InvalidFilter."""
+def wrap_literal_errors() -> Iterator[None]:
+    """Converts PyIceberg's errors about a literal that does not match its column's type into InvalidFilter."""
     try:
         yield
     except (TypeError, ValueError) as exc:
-        raise InvalidFilter(f"A value of the filter does not fit its column: {exc}.") from exc
+        raise InvalidFilter(f"A value in the filter does not match the type of its column: {exc}.") from exc
 
 
 def _expressions() -> Any:
-    """Untyped on purpose: the predicates take a column's name, their annotations only know bound terms."""
+    """Returned as Any because the predicates accept a column name, but their annotations allow only bound terms."""
     from pyiceberg import expressions
 
     return expressions
@@ -96,6 +99,6 @@ def _column_type(schema: Schema, column: str) -> str:
         return str(schema.find_field(column).field_type)
     except ValueError:
         raise InvalidFilter(
-            f"The filter names a column '{column}' that the table does not have.",
-            f"It has: {', '.join(schema.column_names[:20])}.",
+            f"The filter uses the column '{column}', which the table does not have.",
+            f"Columns: {', '.join(schema.column_names[:20])}.",
         ) from None

@@ -1,9 +1,9 @@
-"""The live files of one snapshot, summed up by partition with Arrow."""
+"""Aggregates the live files of one snapshot by partition, using Arrow."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icepack.catalog.deletes import Applied, DeleteIndex, Group
+from icepack.catalog.deletes import AppliedDeletes, DeleteIndex, EncodedPartition
 from icepack.catalog.manifests import DATA, DELETION_VECTOR, EQUALITY_DELETES, POSITION_DELETES
 from icepack.catalog.partitions import PartitionNames
 from icepack.domain.plan.files import DataFile, PartitionKey
@@ -20,23 +20,24 @@ from icepack.domain.status import (
     HISTOGRAM_BOUNDS_BYTES,
     SMALL_FILE_THRESHOLDS_BYTES,
     DataFileStatus,
-    DeleteKind,
+    DeleteFileTotals,
     DeleteStatus,
     PartitionStatus,
     SizeBucket,
     SmallFiles,
-    own_number,
+    parse_int_property,
 )
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+# Commits within this period before the inspection count towards `commits_last_day`.
 RECENT = timedelta(days=1)
 
 
 @dataclass(frozen=True)
-class Inventory:
-    """Everything that can be said of a snapshot's files without opening one."""
+class LiveFiles:
+    """The live manifest entries of a snapshot, and the statistics derived from them without opening any file."""
 
     table: Table
     entries: pa.Table
@@ -65,8 +66,8 @@ class Inventory:
             count=self.data.num_rows,
             bytes=_total(sizes),
             records=_total(self.data["records"]),
-            histogram=tuple(histogram(sizes)),
-            small=tuple(_smaller(sizes, threshold) for threshold in SMALL_FILE_THRESHOLDS_BYTES),
+            histogram=tuple(size_histogram(sizes)),
+            small=tuple(_small_files(sizes, threshold) for threshold in SMALL_FILE_THRESHOLDS_BYTES),
         )
 
     def delete_status(self) -> DeleteStatus:
@@ -74,22 +75,24 @@ class Inventory:
             position=self._delete_kind(POSITION_DELETES),
             equality=self._delete_kind(EQUALITY_DELETES),
             vectors=self._delete_kind(DELETION_VECTOR),
-            dangling_files=self.delete_index.dangling(self.data),
+            dangling_files=self.delete_index.count_dangling(self.data),
         )
 
-    def _delete_kind(self, content: int) -> DeleteKind:
+    def _delete_kind(self, content: int) -> DeleteFileTotals:
         rows = self.deletes.filter(pc.equal(self.deletes["content"], content))
-        return DeleteKind(files=rows.num_rows, bytes=_total(rows["bytes"]), records=_total(rows["records"]))
+        return DeleteFileTotals(files=rows.num_rows, bytes=_total(rows["bytes"]), records=_total(rows["records"]))
 
     def partitions(self, small_file_bytes: int) -> tuple[PartitionStatus, ...]:
-        """One row per partition that holds data; deletes are counted where they apply."""
-        sums = self._sums(small_file_bytes)
-        weights = self._weights(sums)
-        found = [self._partition(group, row, weights.get(group, {})) for group, row in sums.items()]
-        return tuple(sorted(found, key=lambda partition: partition.key))
+        """One row per partition that contains data; deletes are counted in the partitions they apply to."""
+        sums = self._sum_by_partition(small_file_bytes)
+        deletes = self._count_deletes(sums)
+        found = [self._partition_status(partition, row, deletes.get(partition, {})) for partition, row in sums.items()]
+        return tuple(sorted(found, key=lambda status: status.key))
 
-    def _partition(self, group: Group, row: dict[str, Any], weight: dict[str, int]) -> PartitionStatus:
-        spec_id, encoded = group
+    def _partition_status(
+        self, partition: EncodedPartition, row: dict[str, Any], deletes: dict[str, int]
+    ) -> PartitionStatus:
+        spec_id, encoded = partition
         return PartitionStatus(
             key=self.names.key(spec_id, encoded),
             values=self.names.values(spec_id, encoded),
@@ -99,13 +102,13 @@ class Inventory:
             small_files=row["small_sum"],
             small_bytes=row["small_bytes_sum"],
             commits_last_day=row["recent_snapshot_count_distinct"],
-            last_written_at=_moment(row["written_ms_max"]),
-            last_compacted_at=_moment(row["compacted_ms_max"]),
+            last_written_at=_to_datetime(row["written_ms_max"]),
+            last_compacted_at=_to_datetime(row["compacted_ms_max"]),
             ends_at=self.names.ends_at(spec_id, encoded),
-            **weight,
+            **deletes,
         )
 
-    def _sums(self, small_file_bytes: int) -> dict[Group, dict[str, Any]]:
+    def _sum_by_partition(self, small_file_bytes: int) -> dict[EncodedPartition, dict[str, Any]]:
         data = self.data
         is_small = pc.less(data["bytes"], small_file_bytes)
         written, compacted = self._snapshot_times(data["snapshot_id"])
@@ -134,7 +137,7 @@ class Inventory:
         return {(row["spec_id"], row["partition"]): row for row in grouped.to_pylist()}
 
     def _snapshot_times(self, snapshot_ids: pa.ChunkedArray) -> tuple[pa.Array, pa.Array]:
-        """When each file was committed, and when by a compaction; null where the snapshot has expired."""
+        """The commit time of each file, and the same for files written by a compaction; null for expired snapshots."""
         snapshots = self.table.metadata.snapshots
         known = pa.array([snapshot.snapshot_id for snapshot in snapshots], pa.int64())
         times = pa.array([snapshot.timestamp_ms for snapshot in snapshots], pa.int64())
@@ -144,47 +147,47 @@ class Inventory:
         positions = pc.index_in(snapshot_ids, known)
         return pc.take(times, positions), pc.take(compactions, positions)
 
-    def _weights(self, sums: dict[Group, dict[str, Any]]) -> dict[Group, dict[str, int]]:
-        """Per partition: delete files and the data files they weigh on."""
+    def _count_deletes(self, partitions: Iterable[EncodedPartition]) -> dict[EncodedPartition, dict[str, int]]:
+        """Counts the delete files of each partition, and the data files that they apply to."""
         if not self.delete_index:
             return {}
-        weights: dict[Group, dict[str, int]] = {group: defaultdict(int) for group in sums}
+        counts: dict[EncodedPartition, dict[str, int]] = {partition: defaultdict(int) for partition in partitions}
         for row, applied in self._rows_with_deletes():
-            weight = weights[(row["spec_id"], row["partition"])]
-            weight["files_with_deletes"] += 1
-            weight["bytes_with_deletes"] += row["bytes"]
-            weight["equality_delete_files"] = max(weight["equality_delete_files"], applied.equality)
+            count = counts[(row["spec_id"], row["partition"])]
+            count["files_with_deletes"] += 1
+            count["bytes_with_deletes"] += row["bytes"]
+            count["equality_delete_files"] = max(count["equality_delete_files"], applied.equality)
         for row in self.deletes.to_pylist():
-            group = (row["spec_id"], row["partition"])
-            if group in weights:
-                weights[group]["delete_records"] += row["records"]
-                weights[group]["position_delete_files"] += row["content"] == POSITION_DELETES
-                weights[group]["deletion_vectors"] += row["content"] == DELETION_VECTOR
-        return weights
+            partition = (row["spec_id"], row["partition"])
+            if partition in counts:
+                counts[partition]["delete_records"] += row["records"]
+                counts[partition]["position_delete_files"] += row["content"] == POSITION_DELETES
+                counts[partition]["deletion_vectors"] += row["content"] == DELETION_VECTOR
+        return counts
 
-    def _rows_with_deletes(self) -> Iterator[tuple[dict[str, Any], Applied]]:
+    def _rows_with_deletes(self) -> Iterator[tuple[dict[str, Any], AppliedDeletes]]:
         for row in self.data.to_pylist():
-            group = (row["spec_id"], row["partition"])
-            if self.delete_index.touches(group):
-                applied = self.delete_index.applied(row["path"], group, row["sequence_number"])
+            partition = (row["spec_id"], row["partition"])
+            if self.delete_index.may_apply_to(partition):
+                applied = self.delete_index.applied_to(row["path"], partition, row["sequence_number"])
                 if applied.any:
                     yield row, applied
 
     def data_files(self, only: frozenset[PartitionKey] | None) -> tuple[DataFile, ...]:
-        keys: dict[Group, PartitionKey] = {}
+        keys: dict[EncodedPartition, PartitionKey] = {}
         found = []
         for row in self.data.to_pylist():
-            group = (row["spec_id"], row["partition"])
-            if group not in keys:
-                keys[group] = self.names.key(*group)
-            if only is None or keys[group] in only:
-                found.append(self._data_file(row, group, keys[group]))
+            partition = (row["spec_id"], row["partition"])
+            if partition not in keys:
+                keys[partition] = self.names.key(*partition)
+            if only is None or keys[partition] in only:
+                found.append(self._data_file(row, partition, keys[partition]))
         return tuple(found)
 
-    def _data_file(self, row: dict[str, Any], group: Group, key: PartitionKey) -> DataFile:
-        applied = Applied()
-        if self.delete_index and self.delete_index.touches(group):
-            applied = self.delete_index.applied(row["path"], group, row["sequence_number"])
+    def _data_file(self, row: dict[str, Any], partition: EncodedPartition, key: PartitionKey) -> DataFile:
+        applied = AppliedDeletes()
+        if self.delete_index and self.delete_index.may_apply_to(partition):
+            applied = self.delete_index.applied_to(row["path"], partition, row["sequence_number"])
         return DataFile(
             path=row["path"],
             partition=key,
@@ -198,33 +201,33 @@ class Inventory:
             deleted_records=applied.records,
         )
 
-    def groups(self) -> list[Group]:
+    def encoded_partitions(self) -> list[EncodedPartition]:
         distinct = self.data.group_by(["spec_id", "partition"], use_threads=False).aggregate([])
         return [(row["spec_id"], row["partition"]) for row in distinct.to_pylist()]
 
 
 def is_compaction(snapshot: Any) -> bool:
-    """A replace that wrote data files; rewriting manifests is a replace that did not."""
+    """A `replace` snapshot that added data files; rewriting manifests is a `replace` that adds none."""
     summary = snapshot.summary
     if summary is None or summary.operation.value != "replace":
         return False
-    return bool(own_number(summary.additional_properties, "added-data-files"))
+    return bool(parse_int_property(summary.additional_properties, "added-data-files"))
 
 
 def _total(column: pa.ChunkedArray) -> int:
     return int(pc.sum(column).as_py() or 0)
 
 
-def _moment(milliseconds: int | None) -> datetime | None:
+def _to_datetime(milliseconds: int | None) -> datetime | None:
     return None if milliseconds is None else datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _smaller(sizes: pa.ChunkedArray, threshold: int) -> SmallFiles:
+def _small_files(sizes: pa.ChunkedArray, threshold: int) -> SmallFiles:
     chosen = sizes.filter(pc.less(sizes, threshold))
     return SmallFiles(threshold_bytes=threshold, count=len(chosen), bytes=_total(chosen))
 
 
-def histogram(sizes: pa.ChunkedArray) -> Iterator[SizeBucket]:
+def size_histogram(sizes: pa.ChunkedArray) -> Iterator[SizeBucket]:
     floor = 0
     for bound in (*HISTOGRAM_BOUNDS_BYTES, None):
         inside = pc.greater_equal(sizes, floor)

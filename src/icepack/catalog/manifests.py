@@ -1,36 +1,35 @@
-"""Manifests as Arrow tables: read once, kept forever, for a manifest never changes."""
+"""Reads manifests into Arrow tables, using a cache so that each manifest is fetched only once."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import logging
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import date, datetime, time
 from decimal import Decimal
-from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pyarrow as pa
+
+from icepack.catalog.manifest_cache import ManifestCache
 
 if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.manifest import ManifestFile
     from pyiceberg.schema import Schema
 
-log = logging.getLogger(__name__)
-
+# Values of the `status` column. Existing entries (0) need no name here.
 ADDED, DELETED = 1, 2
+# Values of the `content` column. The spec knows 0 to 2; 3 marks deletion vectors, which it counts as position deletes.
 DATA, POSITION_DELETES, EQUALITY_DELETES, DELETION_VECTOR = 0, 1, 2, 3
 
-_PATH_OF_DELETED_ROWS_FIELD_ID = 2147483546
-_READERS = 8
-_LAYOUT_VERSION = 2
+# The reserved field id of `file_path` in position delete files.
+_DELETE_FILE_PATH_FIELD_ID = 2147483546
+_READER_THREADS = 8
+# Part of every cache key; increase it when ENTRY_SCHEMA or the encoding of its values changes.
+_CACHE_LAYOUT_VERSION = 2
 
 ENTRY_SCHEMA = pa.schema(
     [
@@ -50,111 +49,37 @@ ENTRY_SCHEMA = pa.schema(
 )
 
 
-class ManifestCache(Protocol):
-    """Keeps the Arrow bytes of manifests by key."""
-
-    def get(self, keys: Sequence[str]) -> dict[str, bytes]: ...
-
-    def put(self, bodies: dict[str, bytes]) -> None: ...
-
-
-class MemoryManifestCache:
-    """For tests and for machines without a writable cache folder."""
-
-    def __init__(self) -> None:
-        self._bodies: dict[str, bytes] = {}
-
-    def get(self, keys: Sequence[str]) -> dict[str, bytes]:
-        return {key: self._bodies[key] for key in keys if key in self._bodies}
-
-    def put(self, bodies: dict[str, bytes]) -> None:
-        self._bodies.update(bodies)
-
-
-@contextmanager
-def _only_slower() -> Iterator[None]:
-    """A cache that fails, on a full disk or under a long lock, must not keep anybody from reading a table."""
-    try:
-        yield
-    except sqlite3.Error as exc:
-        log.warning("the cache of manifests does not answer: %s", exc)
-
-
-class FileManifestCache:
-    """One SQLite file in the user's cache folder, shared by every process; the least used entries go first."""
-
-    def __init__(self, path: Path, max_bytes: int = 1 << 30) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._max_bytes = max_bytes
-        self._lock = Lock()
-        self._connection = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)
-        self._connection.execute("PRAGMA journal_mode=WAL")
-        self._connection.execute("PRAGMA synchronous=OFF")
-        self._connection.execute(
-            "CREATE TABLE IF NOT EXISTS manifests (key TEXT PRIMARY KEY, used_at INTEGER, size INTEGER, body BLOB)"
-        )
-
-    def get(self, keys: Sequence[str]) -> dict[str, bytes]:
-        found: dict[str, bytes] = {}
-        with self._lock, _only_slower():
-            for start in range(0, len(keys), 500):
-                chunk = keys[start : start + 500]
-                marks = ",".join("?" * len(chunk))
-                rows = self._connection.execute(f"SELECT key, body FROM manifests WHERE key IN ({marks})", chunk)
-                found.update(rows.fetchall())
-        return found
-
-    def put(self, bodies: dict[str, bytes]) -> None:
-        if not bodies:
-            return
-        with self._lock, _only_slower(), self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO manifests VALUES (?, unixepoch(), ?, ?)",
-                [(key, len(body), body) for key, body in bodies.items()],
-            )
-            self._drop_oldest()
-
-    def _drop_oldest(self) -> None:
-        (total,) = self._connection.execute("SELECT coalesce(sum(size), 0) FROM manifests").fetchone()
-        if total > self._max_bytes:
-            self._connection.execute(
-                "DELETE FROM manifests WHERE key IN (SELECT key FROM manifests ORDER BY used_at LIMIT "
-                "(SELECT count(*) / 4 + 1 FROM manifests))"
-            )
-
-
 class ManifestReader:
-    """Reads manifests through the cache; only those never seen before cost a request."""
+    """Reads manifests through the cache; only manifests that are not cached cause a storage request."""
 
     def __init__(self, cache: ManifestCache) -> None:
         self._cache = cache
 
     def entries(self, io: FileIO, manifests: Iterable[ManifestFile]) -> pa.Table:
-        """All entries of all the manifests, deleted ones included."""
-        keyed = {_key(manifest): manifest for manifest in manifests}
-        bodies = self._cache.get(list(keyed))
-        missing = [key for key in keyed if key not in bodies]
-        fresh = self._read_all(io, [keyed[key] for key in missing])
+        """Returns all entries of all the manifests, deleted ones included."""
+        by_key = {_cache_key(manifest): manifest for manifest in manifests}
+        bodies = self._cache.get(list(by_key))
+        missing = [key for key in by_key if key not in bodies]
+        fresh = self._read_all(io, [by_key[key] for key in missing])
         self._cache.put({key: _to_bytes(table) for key, table in zip(missing, fresh, strict=True)})
-        kept = [_from_bytes(body) for body in bodies.values()]
-        return pa.concat_tables([*kept, *fresh]) if kept or fresh else ENTRY_SCHEMA.empty_table()
+        cached = [_from_bytes(body) for body in bodies.values()]
+        return pa.concat_tables([*cached, *fresh]) if cached or fresh else ENTRY_SCHEMA.empty_table()
 
     def _read_all(self, io: FileIO, manifests: list[ManifestFile]) -> list[pa.Table]:
         if len(manifests) < 2:
             return [read_manifest(io, manifest) for manifest in manifests]
-        with ThreadPoolExecutor(_READERS) as pool:
+        with ThreadPoolExecutor(_READER_THREADS) as pool:
             return list(pool.map(lambda manifest: read_manifest(io, manifest), manifests))
 
 
-def live(entries: pa.Table) -> pa.Table:
+def filter_live(entries: pa.Table) -> pa.Table:
     import pyarrow.compute as pc
 
     return entries.filter(pc.not_equal(entries["status"], DELETED))
 
 
-def _key(manifest: ManifestFile) -> str:
-    identity = f"{_LAYOUT_VERSION}|{manifest.manifest_path}|{manifest.manifest_length}|{manifest.sequence_number}"
+def _cache_key(manifest: ManifestFile) -> str:
+    identity = f"{_CACHE_LAYOUT_VERSION}|{manifest.manifest_path}|{manifest.manifest_length}|{manifest.sequence_number}"
     return hashlib.sha256(identity.encode()).hexdigest()
 
 
@@ -172,19 +97,19 @@ def _from_bytes(body: bytes) -> pa.Table:
 
 
 def read_manifest(io: FileIO, manifest: ManifestFile) -> pa.Table:
-    """One manifest, without the column statistics that maintenance has no use for."""
+    """Reads one manifest without its column statistics, which maintenance does not need."""
     from icepack.catalog.avro_projection import ProjectedAvroFile
 
     columns: list[list[Any]] = [[] for _ in ENTRY_SCHEMA]
     with ProjectedAvroFile(io.new_input(manifest.manifest_path), _read_schema(manifest)) as reader:
         for entry in reader:
-            for column, value in zip(columns, _row(entry, manifest), strict=True):
+            for column, value in zip(columns, _to_row(entry, manifest), strict=True):
                 column.append(value)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, ENTRY_SCHEMA, strict=True)]
     return pa.table(arrays, schema=ENTRY_SCHEMA)
 
 
-def _row(entry: Any, manifest: ManifestFile) -> tuple[Any, ...]:
+def _to_row(entry: Any, manifest: ManifestFile) -> tuple[Any, ...]:
     status, snapshot_id, sequence_number, file = entry[0], entry[1], entry[2], entry[3]
     inherits = status == ADDED or manifest.sequence_number == 0
     if sequence_number is None and inherits:
@@ -204,20 +129,20 @@ def _row(entry: Any, manifest: ManifestFile) -> tuple[Any, ...]:
         sequence_number or 0,
         snapshot_id if snapshot_id is not None else manifest.added_snapshot_id,
         manifest.partition_spec_id,
-        _referenced(file, content),
+        _referenced_data_file(file, content),
         file[5],
     )
 
 
-def _referenced(file: Any, content: int) -> str | None:
-    """The one data file a delete file speaks of, where that is known."""
+def _referenced_data_file(file: Any, content: int) -> str | None:
+    """The only data file that a delete file applies to, if that is known."""
     if content not in (POSITION_DELETES, DELETION_VECTOR):
         return None
     if file[6] is not None:
         return str(file[6])
-    lower = (file[8] or {}).get(_PATH_OF_DELETED_ROWS_FIELD_ID)
-    upper = (file[9] or {}).get(_PATH_OF_DELETED_ROWS_FIELD_ID)
-    # A bound may be truncated; only equal bounds that are whole paths name a file.
+    lower = (file[8] or {}).get(_DELETE_FILE_PATH_FIELD_ID)
+    upper = (file[9] or {}).get(_DELETE_FILE_PATH_FIELD_ID)
+    # Bounds may be truncated, so only equal bounds identify a file.
     if lower is not None and lower == upper:
         return bytes(lower).decode("utf-8", "replace")
     return None
@@ -250,7 +175,7 @@ def _read_schema(manifest: ManifestFile) -> Schema:
 
 
 def encode_partition(record: Any) -> str:
-    """A partition tuple as JSON text, values that JSON lacks tagged with their type."""
+    """Encodes a partition tuple as JSON; values that JSON does not support are tagged with their type."""
     return json.dumps([_encode(record[position]) for position in range(len(record))], separators=(",", ":"))
 
 

@@ -1,21 +1,26 @@
-"""Where a table may lie that cannot be read: what its catalog, and what is left of its metadata, say of it."""
+"""Estimates the storage locations of tables whose metadata cannot be read.
+
+Orphan file removal must not search these locations. They are derived from the catalog's records and from the parts of
+the metadata that are still readable.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
 import logging
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
 
 from icepack.catalog.catalog import Catalogs
 from icepack.domain.locations import (
     AssumedLocations,
     default_locations,
-    folder_above,
-    is_place,
+    infer_table_location,
+    is_location,
+    list_table_locations,
     namespace_folders,
-    own_places,
 )
 from icepack.domain.table import TableId
 
@@ -25,82 +30,83 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Whereabouts:
-    """Assumes where tables lie, and says what from; `known` are the places of the tables that can be read."""
+class UnreadableTableLocator:
+    """Estimates locations, and states what each estimate is based on; `known` has those of the readable tables."""
 
     def __init__(self, catalogs: Catalogs, known: Mapping[TableId, tuple[str, ...]]) -> None:
         self._catalogs = catalogs
         self._known = known
 
-    def of_table(self, table: TableId, reason: str) -> AssumedLocations:
-        """By the metadata files that the catalog has on record; where it tells of none, by where it puts tables."""
+    def locate_table(self, table: TableId, reason: str) -> AssumedLocations:
+        """Uses the metadata files recorded in the catalog, or else the locations where the catalog creates tables."""
         catalog = self._catalogs.open(table.catalog)
-        recorded = _quietly(lambda: _recorded(catalog, table))
-        folders = [folder_above(location) for location in recorded]
-        named = [place for location in recorded for place in _quietly(lambda at=location: _named_in(catalog, at))]
-        places, basis = tuple(dict.fromkeys((*named, *folders))), "the metadata files that its catalog has on record"
-        if not named and not any(location.rpartition("/")[0].endswith("/metadata") for location in recorded):
-            places, basis = (*places, *self._default(catalog, table)), "the place where its catalog puts tables"
+        recorded = _ignore_errors(lambda: _recorded_metadata_locations(catalog, table))
+        folders = [infer_table_location(location) for location in recorded]
+        found = [_ignore_errors(partial(_locations_in_metadata, catalog, location)) for location in recorded]
+        in_metadata = [location for locations in found for location in locations]
+        locations, basis = (*in_metadata, *folders), "the metadata files recorded in its catalog"
+        if not in_metadata and not any(location.rpartition("/")[0].endswith("/metadata") for location in recorded):
+            locations, basis = (*folders, *self._default_locations(catalog, table)), "its catalog's default locations"
         return AssumedLocations(
             catalog=table.catalog,
             table=table,
             reason=reason,
-            locations=tuple(dict.fromkeys(places)),
-            basis=basis if places else "nothing",
+            locations=tuple(dict.fromkeys(locations)),
+            basis=basis if locations else "nothing",
         )
 
-    def of_catalog(self, name: str, reason: str) -> AssumedLocations:
-        """Its tables cannot even be listed: all of its warehouse, where the configuration says where that is."""
+    def locate_catalog(self, name: str, reason: str) -> AssumedLocations:
+        """Uses the whole configured warehouse, because the tables of the catalog cannot be listed."""
         warehouse = self._catalogs.properties_of(name).get("warehouse", "")
-        known = is_place(warehouse)
+        is_configured = is_location(warehouse)
         return AssumedLocations(
             catalog=name,
             table=None,
             reason=reason,
-            locations=(warehouse,) if known else (),
-            basis="its configured warehouse" if known else "nothing",
+            locations=(warehouse,) if is_configured else (),
+            basis="its configured warehouse" if is_configured else "nothing",
         )
 
-    def _default(self, catalog: Catalog, table: TableId) -> tuple[str, ...]:
-        own = _quietly(lambda: [str(catalog.load_namespace_properties(table.namespace).get("location", ""))])
+    def _default_locations(self, catalog: Catalog, table: TableId) -> tuple[str, ...]:
+        own = _ignore_errors(lambda: [str(catalog.load_namespace_properties(table.namespace).get("location", ""))])
         warehouse = catalog.properties.get("warehouse", "")
         folders = [*(folder for folder in own if folder), *namespace_folders(table, self._known)]
-        return default_locations(table, [warehouse] if is_place(warehouse) else [], folders)
+        return default_locations(table, [warehouse] if is_location(warehouse) else [], folders)
 
 
-def _quietly(look: Any) -> list[str]:
-    """What is asked here is of a damaged table: an error only means that there is nothing to learn."""
+def _ignore_errors(read_locations: Callable[[], Iterable[str]]) -> list[str]:
+    """Returns an empty list on errors, which are expected because the table is damaged."""
     try:
-        return list(look())
+        return list(read_locations())
     except Exception as exc:
-        log.info("nothing to learn of an unreadable table: %s", exc)
+        log.info("could not read the locations of an unreadable table: %s", exc)
         return []
 
 
-def _recorded(catalog: Catalog, table: TableId) -> Iterator[str]:
-    """The metadata locations, the current one first, that the catalog keeps beside the table's name."""
+def _recorded_metadata_locations(catalog: Catalog, table: TableId) -> Iterator[str]:
+    """The current and the previous metadata location in a SQL catalog; other catalogs do not expose them."""
     from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
     from sqlalchemy import select
 
     if not isinstance(catalog, SqlCatalog):
         return
     columns = (IcebergTables.metadata_location, IcebergTables.previous_metadata_location)
-    wanted = select(*columns).where(
+    query = select(*columns).where(
         IcebergTables.catalog_name == catalog.name,
         IcebergTables.table_namespace == ".".join(table.namespace),
         IcebergTables.table_name == table.name,
     )
     with catalog.engine.connect() as connection:
-        for row in connection.execute(wanted):
+        for row in connection.execute(query):
             yield from (location for location in row if location)
 
 
-def _named_in(catalog: Catalog, metadata_location: str) -> tuple[str, ...]:
-    """The places that a metadata file names, whatever else in it PyIceberg does not understand."""
+def _locations_in_metadata(catalog: Catalog, metadata_location: str) -> tuple[str, ...]:
+    """Reads the locations from the JSON itself, so that it works for metadata that PyIceberg does not support."""
     from pyiceberg.io import load_file_io
 
     io = load_file_io(properties=dict(catalog.properties), location=metadata_location)
     with io.new_input(metadata_location).open() as stream:
         body = stream.read()
     content = json.loads(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
-    return own_places(content["location"], content.get("properties") or {})
+    return list_table_locations(content["location"], content.get("properties") or {})

@@ -1,7 +1,8 @@
-"""Teaches PyIceberg 0.12 the name of the variant type.
+"""Registers the `variant` type with PyIceberg 0.12, which does not support it.
 
-It refuses the whole metadata of a table that has such a column. icepack reads metadata only, so a name is all it needs;
-and one table that cannot be loaded would keep orphan removal from every other, because its location is unknown.
+PyIceberg rejects the metadata of a table that has a variant column. icepack reads only metadata, so it is enough that
+the type's name is known. A table that cannot be loaded would block orphan file removal for all other tables, because
+its location would be unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _NAME = "variant"
 
 
 class VariantType(PrimitiveType):
-    """A value of any shape, from format version 3 on."""
+    """Semi-structured data, supported since format version 3."""
 
     root: str = _NAME
 
@@ -24,18 +25,18 @@ class VariantType(PrimitiveType):
 
 
 @cache
-def teach_variant() -> None:
-    """Once per process; a PyIceberg that knows the type by itself is left alone."""
+def register_variant_type() -> None:
+    """Patches PyIceberg once per process, unless it already supports the type."""
     validator: Any = IcebergType.handle_primitive_type
-    if _is_known(validator):
+    if _supports_variant(validator):
         return
     types: Any = IcebergType
-    types.handle_primitive_type = classmethod(_also_variant(validator.__func__))
-    for container, parts in ((ListType, ("element",)), (MapType, ("key", "value"))):
-        _accept_in(container, parts)
+    types.handle_primitive_type = classmethod(_accept_variant(validator.__func__))
+    for container, fields in ((ListType, ("element",)), (MapType, ("key", "value"))):
+        _accept_variant_in(container, fields)
 
 
-def _is_known(validator: Any) -> bool:
+def _supports_variant(validator: Any) -> bool:
     try:
         validator(_NAME, None)
     except ValueError:
@@ -43,18 +44,19 @@ def _is_known(validator: Any) -> bool:
     return True
 
 
-def _also_variant(validate: Any) -> Any:
+def _accept_variant(validate: Any) -> Any:
     def handle_primitive_type(cls: Any, value: Any, handler: Any) -> Any:
         return VariantType() if value == _NAME else validate(cls, value, handler)
 
     return handle_primitive_type
 
 
-def _accept_in(container: Any, parts: tuple[str, ...]) -> None:
-    """The validators of a list's and a map's parts are compiled in, so that they are told before."""
-    build = container.__init__
+def _accept_variant_in(container: Any, fields: tuple[str, ...]) -> None:
+    """Converts the name before validation, because Pydantic compiles the validators of these fields into the class."""
+    original_init = container.__init__
 
-    def build_leniently(self: Any, *args: Any, **data: Any) -> None:
-        build(self, *args, **data | {part: VariantType() for part in parts if data.get(part) == _NAME})
+    def init_with_variant(self: Any, *args: Any, **data: Any) -> None:
+        variants = {name: VariantType() for name in fields if data.get(name) == _NAME}
+        original_init(self, *args, **data | variants)
 
-    container.__init__ = build_leniently
+    container.__init__ = init_with_variant

@@ -1,4 +1,4 @@
-"""What commands share: the application built from the configuration, formats, arguments."""
+"""What commands share: the application built from the configuration, the --format option, reading many tables."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from typing import Any, TypeVar
 import click
 
 from icepack.config import LoadedConfig, load_config
-from icepack.domain.ports.engine import DiscoveredTables
+from icepack.domain.ports.catalog import DiscoveredTables
 from icepack.domain.table import TableId
 from icepack.errors import ConfigError, IcepackError
-from icepack.logs import LogFormat, configure
-from icepack.wiring import App, build_app, cleaner
+from icepack.logs import LogFormat, configure_logging
+from icepack.wiring import App, build_app, build_redactor
 
 log = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
-SERVICES = frozenset({"api", "up", "worker", "scheduler", "orchestrate", "health-sync", "metrics"})
-"""Commands that may run unwatched and for ever."""
+# Commands that may run unattended until they are stopped.
+SERVICE_COMMANDS = frozenset({"api", "up", "worker", "scheduler", "orchestrate", "health-sync", "metrics"})
 
 
 def format_option(command: F) -> F:
@@ -34,76 +35,81 @@ def format_option(command: F) -> F:
         type=click.Choice(["table", "json"]),
         default="table",
         show_default=True,
-        help="JSON is one stable object, described in docs/reference/json.md.",
+        help="Output format; docs/reference/json.md describes the JSON.",
     )(command)
 
 
 def read_config(ctx: click.Context) -> LoadedConfig:
+    """Loads the configuration and configures logging with it."""
     options = ctx.find_root().obj
     path = Path(options["config_file"]) if options["config_file"] else None
-    loaded = load_config(path, environ=os.environ, overrides=_overrides(options["settings"]), cwd=Path.cwd())
-    options["logs"] = configure(
-        _log_format(ctx, options["log_format"]),
+    loaded = load_config(path, environ=os.environ, overrides=_parse_settings(options["settings"]), cwd=Path.cwd())
+    options["logs"] = configure_logging(
+        _choose_log_format(ctx, options["log_format"]),
         level=logging.INFO if options["verbose"] else logging.ERROR,
-        clean=cleaner(loaded),
+        clean=build_redactor(loaded),
     )
     logging.getLogger("py4j").setLevel(logging.ERROR)
     return loaded
 
 
-def _log_format(ctx: click.Context, asked: str) -> LogFormat:
-    """Only a service's lines are for machines unless that is asked for."""
-    wanted = LogFormat(asked)
-    is_service = ctx.info_name in SERVICES
-    return LogFormat.HUMAN if wanted is LogFormat.AUTO and not is_service else wanted
+def _choose_log_format(ctx: click.Context, option: str) -> LogFormat:
+    """Uses JSON by default for services only: other commands log for the person who called them."""
+    log_format = LogFormat(option)
+    is_service = ctx.info_name in SERVICE_COMMANDS
+    return LogFormat.HUMAN if log_format is LogFormat.AUTO and not is_service else log_format
+
+
+def print_notice(text: str) -> None:
+    """Prints a message on stderr, where it does not mix with the output."""
+    click.echo(text, err=True)
 
 
 @contextmanager
-def application(ctx: click.Context) -> Iterator[App]:
-    """The application, closed at the end; says what to do where there is no lake yet."""
+def open_app(ctx: click.Context, *, require_lake: bool = True) -> Iterator[App]:
+    """Builds the application and closes it; fails with a hint if the lake is required and does not exist yet."""
     loaded = read_config(ctx)
-    loaded.need_lake()
-    app = build_app(loaded, environ=os.environ, announce=lambda text: click.echo(text, err=True))
+    if require_lake:
+        loaded.require_lake()
+    app = build_app(loaded, environ=os.environ, announce=print_notice)
     try:
         yield app
     finally:
         app.close()
 
 
-@contextmanager
-def stateful(ctx: click.Context) -> Iterator[App]:
-    """The application for commands that need its state, whether there is a lake or not."""
-    app = build_app(read_config(ctx), environ=os.environ, announce=lambda text: click.echo(text, err=True))
-    try:
-        yield app
-    finally:
-        app.close()
+def _parse_settings(settings: tuple[str, ...]) -> dict[str, Any]:
+    """Parses `--set KEY=VALUE` into nested settings.
 
-
-def _overrides(settings: tuple[str, ...]) -> dict[str, Any]:
-    """`spark.conf.a.b=c` sets one entry of a mapping whose keys have dots; everything else nests by dots."""
+    Dots nest, except in the keys of Spark's and catalogs' own properties: `spark.conf.a.b=c` sets `a.b`.
+    """
     tree: dict[str, Any] = {}
     for setting in settings:
         key, separator, value = setting.partition("=")
         if not separator:
-            raise ConfigError(f"--set {setting}: write it as KEY=VALUE.")
-        parts = key.split(".")
-        if parts[:2] == ["spark", "conf"]:
-            parts = ["spark", "conf", ".".join(parts[2:])]
-        elif parts[0] == "catalogs":
-            parts = ["catalogs", *parts[1:2], ".".join(parts[2:])]
-        elif parts[0] == "catalog":
-            parts = ["catalog", ".".join(parts[1:])]
+            raise ConfigError(f"--set {setting}: expected KEY=VALUE.")
+        *parents, last = _split_key(key)
         node = tree
-        for part in parts[:-1]:
+        for part in parents:
             node = node.setdefault(part, {})
-        node[parts[-1]] = value
+        node[last] = value
     return tree
 
 
+def _split_key(key: str) -> list[str]:
+    parts = key.split(".")
+    if parts[:2] == ["spark", "conf"]:
+        return ["spark", "conf", ".".join(parts[2:])]
+    if parts[0] == "catalogs":
+        return ["catalogs", *parts[1:2], ".".join(parts[2:])]
+    if parts[0] == "catalog":
+        return ["catalog", ".".join(parts[1:])]
+    return parts
+
+
 @dataclass(frozen=True, slots=True)
-class Failures:
-    """What a command over many tables could not look at."""
+class ReadFailures:
+    """The tables that could not be read, and the catalogs that did not respond, each with the reason."""
 
     tables: Sequence[tuple[TableId, str]] = ()
     silent_catalogs: Mapping[str, str] = field(default_factory=dict)
@@ -112,15 +118,15 @@ class Failures:
         return bool(self.tables or self.silent_catalogs)
 
 
-def each_table(found: DiscoveredTables, look: Callable[[TableId], Any]) -> tuple[list[Any], Failures]:
-    """Looks at every table; one that cannot be read, or a catalog that does not answer, does not hide the others."""
-    seen, failed = [], []
+def read_tables(found: DiscoveredTables, read: Callable[[TableId], T]) -> tuple[list[T], ReadFailures]:
+    """Reads every table; one that fails, or a catalog that does not respond, does not stop the others."""
+    results, failed = [], []
     for table in found.tables:
         try:
-            seen.append(look(table))
+            results.append(read(table))
         except IcepackError as exc:
             failed.append((table, str(exc)))
         except Exception as exc:
-            log.exception("%s could not be looked at", table)
+            log.exception("reading %s failed", table)
             failed.append((table, f"Unexpected {type(exc).__name__}: {exc}"))
-    return seen, Failures(failed, found.silent_catalogs)
+    return results, ReadFailures(failed, found.silent_catalogs)

@@ -1,7 +1,7 @@
-"""`ICEPACK_*` variables as settings: `ICEPACK_SPARK__MASTER` is `spark.master`.
+"""Reads `ICEPACK_*` variables as settings: `ICEPACK_SPARK__MASTER` sets `spark.master`.
 
-The names of Spark's own settings have capitals, so what follows `ICEPACK_SPARK__CONF__` is taken as it is written,
-unless all of it is capitals: `ICEPACK_SPARK__CONF__spark__sql__adaptive__coalescePartitions__enabled`.
+Spark's own settings contain capital letters, so the part after `ICEPACK_SPARK__CONF__` keeps its case unless all of it
+is upper case: `ICEPACK_SPARK__CONF__spark__sql__adaptive__coalescePartitions__enabled`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ CONFIG_VARIABLE = "ICEPACK_CONFIG"
 SEPARATOR = "__"
 
 
-class MappingSource(EnvSettingsSource):
-    """pydantic-settings' reader of variables, over a mapping that it is handed."""
+class MappingEnvSource(EnvSettingsSource):
+    """A pydantic-settings environment source that reads a given mapping instead of `os.environ`."""
 
     def __init__(self, settings_cls: type[BaseSettings], variables: Mapping[str, str]) -> None:
         self._variables = variables
@@ -41,45 +41,47 @@ class MappingSource(EnvSettingsSource):
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
-    """The variables that are settings, by the path of the setting."""
+class EnvironmentSettings:
+    """The variables that hold settings, by the path of the setting."""
 
-    source: MappingSource
+    source: MappingEnvSource
     names: Mapping[tuple[str, ...], str]
 
     def name_of(self, path: KeyPath) -> str:
-        """The variable that holds the setting, the block around it or a part of it."""
-        return self.names[max(self.names, key=lambda own: (_shared(own, path), -len(own)))]
+        """Returns the variable that holds the setting, its enclosing block or a part of it."""
+        return self.names[max(self.names, key=lambda own: (_common_length(own, path), -len(own)))]
 
 
-def _shared(own: KeyPath, path: KeyPath) -> int:
+def _common_length(own: KeyPath, path: KeyPath) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(own, path, strict=False)))
 
 
-def read_environment(settings: type[BaseSettings], environ: Mapping[str, str], catalogs: Iterable[str]) -> Environment:
-    """The settings among the variables; `catalogs` are the names that the file spells its own way."""
-    known = {_folded(name): name for name in catalogs}
+def read_environment(
+    settings: type[BaseSettings], environ: Mapping[str, str], catalogs: Iterable[str]
+) -> EnvironmentSettings:
+    """Reads the settings among the variables; `catalogs` gives the spelling of catalog names in the file."""
+    catalog_names = {_normalize(name): name for name in catalogs}
     names: dict[tuple[str, ...], str] = {}
     for name, value in environ.items():
         if name.upper().startswith(PREFIX) and name.upper() != CONFIG_VARIABLE and value:
-            path = _path(name, known)
+            path = _parse_path(name, catalog_names)
             if path[0] in settings.model_fields:
                 names[path] = name
             elif len(path) > 1:
-                raise ConfigError(_unknown(name, path[0], settings))
+                raise ConfigError(_unknown_setting(name, path[0], settings))
     variables = {f"{PREFIX.lower()}{SEPARATOR.join(path)}": environ[name] for path, name in names.items()}
-    return Environment(MappingSource(settings, variables), names)
+    return EnvironmentSettings(MappingEnvSource(settings, variables), names)
 
 
-def _path(name: str, catalogs: Mapping[str, str]) -> tuple[str, ...]:
-    written = name[len(PREFIX) :].split(SEPARATOR)
-    first, *rest = (part.lower() for part in written)
+def _parse_path(name: str, catalogs: Mapping[str, str]) -> tuple[str, ...]:
+    parts = name[len(PREFIX) :].split(SEPARATOR)
+    first, *rest = (part.lower() for part in parts)
     if (first, *rest[:1]) == ("spark", "conf") and rest[1:]:
-        return (first, "conf", _spark_setting(written[2:]))
+        return (first, "conf", _spark_setting(parts[2:]))
     if first == "catalog" and rest:
         return (first, property_name(rest))
     if first == "catalogs" and rest:
-        catalog = catalogs.get(_folded(rest[0]), rest[0])
+        catalog = catalogs.get(_normalize(rest[0]), rest[0])
         return (first, catalog, property_name(rest[1:])) if rest[1:] else (first, catalog)
     return (first, *rest)
 
@@ -90,15 +92,15 @@ def _spark_setting(parts: Iterable[str]) -> str:
 
 
 def property_name(parts: Iterable[str]) -> str:
-    """A PyIceberg property as its variables spell it: `S3__ACCESS_KEY_ID` is `s3.access-key-id`."""
+    """Returns the PyIceberg property that the parts of a variable name: `S3__ACCESS_KEY_ID` is `s3.access-key-id`."""
     return ".".join(part.lower().replace("_", "-") for part in parts)
 
 
-def _folded(name: str) -> str:
+def _normalize(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
-def _unknown(name: str, key: str, settings: type[BaseSettings]) -> str:
+def _unknown_setting(name: str, key: str, settings: type[BaseSettings]) -> str:
     close = get_close_matches(key, settings.model_fields, n=1)
-    expected = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(settings.model_fields)}."
-    return f"{name}: there is no setting {key}; {expected}"
+    hint = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(settings.model_fields)}."
+    return f"{name}: unknown setting {key}; {hint}"

@@ -1,4 +1,4 @@
-"""One sentence for a mistake: where it stands, which setting it is, what is expected."""
+"""Turns a pydantic error into one sentence: the source, the setting and the expected value."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from icepack.config.environment import Environment
-from icepack.config.secrets import hide, is_secret
-from icepack.config.yaml_document import Document, KeyPath, key_text
+from icepack.config.environment import EnvironmentSettings
+from icepack.config.secrets import is_secret, mask_secrets
+from icepack.config.yaml_document import KeyPath, YamlDocument, format_key
 from icepack.errors import ConfigError
 
-LONGEST_QUOTE = 60
+# Longer values are left out of an error message.
+MAX_QUOTED_LENGTH = 60
 
 _EXPECTED = {
     "int_parsing": "a whole number",
@@ -44,30 +45,30 @@ _STRUCTURES = frozenset({"list_type", "tuple_type", "dict_type", "model_type"})
 
 
 @dataclass(frozen=True, slots=True)
-class Origins:
-    """The sources of the settings, to tell which of them made a mistake."""
+class SettingSources:
+    """The file, variables and flags that settings were read from, to name the source of an invalid one."""
 
-    document: Document
-    environment: Environment
+    document: YamlDocument
+    environment: EnvironmentSettings
     variables: Mapping[str, Any]
     flags: Mapping[str, Any]
 
-    def where(self, path: KeyPath) -> str:
-        """The flag, the variable, or the line of the file."""
-        if self._holder(path) is self.flags:
+    def locate(self, path: KeyPath) -> str:
+        """Returns where a setting was given: on the command line, in a variable, or in a line of the file."""
+        if self._source_of(path) is self.flags:
             return "On the command line"
-        return self.environment.name_of(path) if self.is_variable(path) else self.document.where(path)
+        return self.environment.name_of(path) if self.is_variable(path) else self.document.locate(path)
 
     def is_variable(self, path: KeyPath) -> bool:
-        return self._holder(path) is self.variables
+        return self._source_of(path) is self.variables
 
-    def _holder(self, path: KeyPath) -> Mapping[str, Any]:
-        """The strongest of those that say most about the setting."""
+    def _source_of(self, path: KeyPath) -> Mapping[str, Any]:
+        """Returns the source that holds most of the path; the one with the highest precedence wins a tie."""
         return max((self.flags, self.variables, self.document.tree), key=lambda tree: _depth(tree, path))
 
 
 def _depth(tree: Any, path: KeyPath) -> int:
-    """How many steps of the path the tree can go."""
+    """Counts the leading parts of the path that exist in the tree."""
     for depth, part in enumerate(path):
         if isinstance(tree, Mapping) and part in tree:
             tree = tree[str(part)]
@@ -78,48 +79,54 @@ def _depth(tree: Any, path: KeyPath) -> int:
     return len(path)
 
 
-def explained(error: ValidationError, settings: type[BaseModel], origins: Origins) -> ConfigError:
-    """The first mistake as one sentence; unknown keys come first, since they cause others."""
-    mistakes = error.errors(include_url=False)
-    first = min(mistakes, key=lambda mistake: mistake["type"] != "extra_forbidden")
+def describe_error(error: ValidationError, settings: type[BaseModel], sources: SettingSources) -> ConfigError:
+    """Describes the first problem in one sentence; unknown keys come first, because they cause other problems."""
+    problems = error.errors(include_url=False)
+    first = min(problems, key=lambda problem: problem["type"] != "extra_forbidden")
     path = first.get("ctx", {}).get("path", first["loc"])
-    problem = _problem(first, path, settings, origins)
-    return ConfigError(f"{origins.where(path)}: {problem}{'' if problem.endswith('?') else '.'}")
+    text = _describe_problem(first, path, settings, sources)
+    return ConfigError(f"{sources.locate(path)}: {text}{'' if text.endswith('?') else '.'}")
 
 
-def _problem(mistake: ErrorDetails, path: KeyPath, settings: type[BaseModel], origins: Origins) -> str:
-    key, facts, secrets = key_text(path), mistake.get("ctx", {}), origins.document.secrets
-    match mistake["type"]:
+def _describe_problem(problem: ErrorDetails, path: KeyPath, settings: type[BaseModel], sources: SettingSources) -> str:
+    key, context, secrets = format_key(path), problem.get("ctx", {}), sources.document.secrets
+    match problem["type"]:
         case "extra_forbidden":
-            return _unknown(path, settings)
+            return _describe_unknown_key(path, settings)
         case "missing":
             return f"{key} is missing"
-        case "does_not_fit":
-            return f"{key} does not fit: {hide(facts['why'], secrets)}"
-        case "switched_off":
-            strategy = facts["strategy"]
-            return f"{key} asks for {strategy}, but compaction.strategies.{strategy}.enabled is off; switch it on there"
-    expected = _EXPECTED.get(mistake["type"], "something else").format_map(facts)
-    written = " in JSON" if mistake["type"] in _STRUCTURES and origins.is_variable(path) else ""
-    return f"{key} should be {expected}{written}{_instead(mistake['input'], path, secrets)}"
+        case "invalid_value":
+            return f"{key} is invalid: {mask_secrets(context['reason'], secrets)}"
+        case "disabled_strategy":
+            return _describe_disabled_strategy(key, context["strategy"])
+    expected = _EXPECTED.get(problem["type"], "something else").format_map(context)
+    form = " in JSON" if problem["type"] in _STRUCTURES and sources.is_variable(path) else ""
+    return f"{key} should be {expected}{form}{_describe_actual(problem['input'], path, secrets)}"
 
 
-def _instead(value: Any, path: KeyPath, secrets: frozenset[str]) -> str:
+def _describe_disabled_strategy(key: str, strategy: str) -> str:
+    return (
+        f"{key} is {strategy}, but compaction.strategies.{strategy}.enabled is false; "
+        "enable it there or choose another strategy"
+    )
+
+
+def _describe_actual(value: Any, path: KeyPath, secrets: frozenset[str]) -> str:
     if value is None:
-        return ", and is empty"
+        return ", but is empty"
     if isinstance(value, Mapping):
         return ", not a block"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ", not a list"
-    is_open = not any(is_secret(str(part)) for part in path) and len(str(value)) <= LONGEST_QUOTE
-    return f", not '{hide(str(value), secrets)}'" if is_open else ""
+    may_be_quoted = not any(is_secret(str(part)) for part in path) and len(str(value)) <= MAX_QUOTED_LENGTH
+    return f", not '{mask_secrets(str(value), secrets)}'" if may_be_quoted else ""
 
 
-def _unknown(path: KeyPath, settings: type[BaseModel]) -> str:
+def _describe_unknown_key(path: KeyPath, settings: type[BaseModel]) -> str:
     known = _keys_at(settings, path[:-1])
     close = get_close_matches(str(path[-1]), known, n=1)
-    hint = f"did you mean {key_text((*path[:-1], close[0]))}?" if close else f"expected one of {', '.join(known)}"
-    return f"there is no setting {key_text(path)}; {hint}"
+    hint = f"did you mean {format_key((*path[:-1], close[0]))}?" if close else f"expected one of {', '.join(known)}"
+    return f"unknown setting {format_key(path)}; {hint}"
 
 
 def _keys_at(settings: type[BaseModel], path: KeyPath) -> list[str]:

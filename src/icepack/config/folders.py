@@ -1,4 +1,4 @@
-"""Where icepack keeps things for a user who said nothing: configuration, lake, history."""
+"""The default locations of configuration, embedded lake, state and cache."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import platformdirs
 APPLICATION = "icepack"
 LAKE = "lake"
 
-Kind = Literal["config", "data", "state", "cache"]
+FolderKind = Literal["config", "data", "state", "cache"]
 _BELOW_HOME = {"config": ".config", "data": ".local/share", "state": ".local/state", "cache": ".cache"}
 
 
-def user_folder(kind: Kind, environ: Mapping[str, str]) -> Path:
-    """The user's folder of this kind, as `environ` has it."""
+def user_folder(kind: FolderKind, environ: Mapping[str, str]) -> Path:
+    """Returns the user's folder of this kind, from the given environment."""
     base = environ.get(f"XDG_{kind.upper()}_HOME", "")
     if Path(base).is_absolute():
         return Path(base) / APPLICATION
@@ -57,7 +57,7 @@ class EmbeddedLake:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The catalog in PyIceberg's words."""
+        """The PyIceberg properties of the catalog."""
         return {"type": "sql", "uri": f"sqlite:///{self.database}", "warehouse": f"file://{self.warehouse}"}
 
     @property

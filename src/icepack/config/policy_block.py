@@ -1,4 +1,4 @@
-"""The policy's settings as they stand in a file."""
+"""The settings of a policy, as they are written in a file."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pydantic import (
 )
 
 from icepack.config.types import (
+    CommaSeparated,
     CronLine,
     Duration,
+    EmptyAsNone,
     FilterText,
-    Listed,
-    Nullable,
     PatternText,
-    Section,
+    SettingsSection,
     Size,
     WindowTexts,
-    does_not_fit,
+    invalid_value_error,
 )
 from icepack.domain.actions import ActionKind, Layout, RewriteEngine, Strategy
 from icepack.domain.policy import POLICY_KEYS, Policy, read_policy_values
@@ -31,14 +31,14 @@ from icepack.errors import ConfigError
 _DEFAULT = Policy()
 
 
-class PolicyBlock(Section):
-    """Any of the policy's settings; those that are not given say nothing."""
+class PolicyBlock(SettingsSection):
+    """Any settings of a policy; a setting that is not given leaves the policy unchanged."""
 
     enabled: bool = _DEFAULT.enabled
-    actions: Annotated[tuple[ActionKind, ...], Listed] = _DEFAULT.actions
-    strategy: Annotated[Strategy | None, Nullable] = _DEFAULT.strategy
+    actions: Annotated[tuple[ActionKind, ...], CommaSeparated] = _DEFAULT.actions
+    strategy: Annotated[Strategy | None, EmptyAsNone] = _DEFAULT.strategy
     layout: Layout = _DEFAULT.layout
-    columns: Annotated[tuple[str, ...], Listed] = _DEFAULT.columns
+    columns: Annotated[tuple[str, ...], CommaSeparated] = _DEFAULT.columns
     target_file_size: Size = _DEFAULT.target_file_size
     small_file_threshold: Size = _DEFAULT.small_file_threshold
     max_files_per_partition: int = _DEFAULT.max_files_per_partition
@@ -56,46 +56,46 @@ class PolicyBlock(Section):
     max_orphan_files: int = _DEFAULT.max_orphan_files
     max_orphan_share: float = _DEFAULT.max_orphan_share
     repeat_after: Duration = _DEFAULT.repeat_after
-    max_cost: Annotated[float | None, Nullable] = _DEFAULT.max_cost
+    max_cost: Annotated[float | None, EmptyAsNone] = _DEFAULT.max_cost
     scans_per_day: float = _DEFAULT.scans_per_day
     windows: WindowTexts = ()
-    daily_budget: Annotated[float | None, Nullable] = _DEFAULT.daily_budget
-    daily_compute: Annotated[Duration | None, Nullable] = _DEFAULT.daily_compute
+    daily_budget: Annotated[float | None, EmptyAsNone] = _DEFAULT.daily_budget
+    daily_compute: Annotated[Duration | None, EmptyAsNone] = _DEFAULT.daily_compute
 
     @field_validator("*", mode="after")
     @classmethod
-    def _is_in_range(cls, value: Any, info: ValidationInfo) -> Any:
+    def _check_range(cls, value: Any, info: ValidationInfo) -> Any:
         if info.field_name in POLICY_KEYS:
             try:
                 read_policy_values({info.field_name: value}, "policy")
             except ConfigError as exc:
-                raise does_not_fit(str(exc.__cause__)) from exc
+                raise invalid_value_error(str(exc.__cause__)) from exc
         return value
 
     @model_serializer(mode="wrap")
-    def _only_what_is_set(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _serialize_set_fields(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         return {key: value for key, value in serialize(self).items() if key in self.model_fields_set}
 
     def values(self) -> dict[str, Any]:
-        """What is set, in the policy's own types."""
+        """Returns the settings that were given, in the types of the policy."""
         return read_policy_values(self.model_dump(include=set(POLICY_KEYS)), "policy")
 
 
 class PolicyEntry(PolicyBlock):
-    """Settings for every table that `match` means."""
+    """Settings for all tables that `match` selects."""
 
     match: PatternText
 
 
-class TableEntry(Section):
+class TableEntry(SettingsSection):
     """One table, with its schedule and its own settings."""
 
     name: PatternText
     schedule: CronLine | None = None
-    strategy: Annotated[Strategy | None, Nullable] = None
+    strategy: Annotated[Strategy | None, EmptyAsNone] = None
     options: PolicyBlock = PolicyBlock()
 
     def values(self) -> dict[str, Any]:
-        """The table's settings, in the policy's own types."""
-        chosen = {"strategy": self.strategy} if self.strategy else {}
-        return self.options.values() | chosen
+        """Returns the settings of the table, in the types of the policy."""
+        strategy = {"strategy": self.strategy} if self.strategy else {}
+        return self.options.values() | strategy

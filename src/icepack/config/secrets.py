@@ -1,4 +1,4 @@
-"""What counts as a secret, and how it is kept out of sight."""
+"""Recognizes secrets by the names of settings and masks them in text."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ import re
 from collections.abc import Iterable
 
 MASK = "***"
-SHORTEST_FRAGMENT = 4
-"""A shorter secret is hidden only where it stands alone: it would tear holes into innocent text."""
+# Shorter secrets are masked only where they are the whole text: replacing them inside other text would garble it.
+MIN_MASKED_LENGTH = 4
 
-_WORDS = (
+_SECRET_WORDS = (
     r"passw(?:or)?d|passphrase|secret|token|credential|authorization|signature|"
     r"(?:access|account|api|private|encryption|shared)-key|key-id|sas-token|connection-string"
 )
-_SECRET_KEY = re.compile(rf"{_WORDS}|(?:^|-)(?:pg)?pass(?:$|-)|-pwd?(?:$|-)")
+_SECRET_KEY = re.compile(rf"{_SECRET_WORDS}|(?:^|-)(?:pg)?pass(?:$|-)|-pwd?(?:$|-)")
 _URL_PASSWORD = re.compile(r"(://[^/?#:@\s]*):\S*@")
-_QUERY_SECRET = re.compile(rf"([?&;][^=&;\s]*(?:{_WORDS}|[-_]key)[^=&;\s]*=)[^&;\s]+", re.IGNORECASE)
+_QUERY_SECRET = re.compile(rf"([?&;][^=&;\s]*(?:{_SECRET_WORDS}|[-_]key)[^=&;\s]*=)[^&;\s]+", re.IGNORECASE)
 
 
 def is_secret(key: str) -> bool:
-    """Whether a setting, property or variable of this name holds a secret."""
+    """Returns whether a setting, property or variable with this name holds a secret."""
     return _SECRET_KEY.search(re.sub(r"[._\s]+", "-", key.lower())) is not None
 
 
-def without_passwords(text: str) -> str:
-    """The text with the passwords of its URLs masked."""
+def mask_passwords(text: str) -> str:
+    """Masks passwords and secret query parameters in the URLs of a text."""
     return _QUERY_SECRET.sub(rf"\1{MASK}", _URL_PASSWORD.sub(rf"\1:{MASK}@", text))
 
 
-def hide(text: str, secrets: Iterable[str]) -> str:
-    """The text with these secrets, and the passwords of URLs, masked."""
+def mask_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Masks the given secrets, and passwords in URLs."""
     for secret in sorted(secrets, key=len, reverse=True):
         if text == secret:
             return MASK
-        if len(secret) >= SHORTEST_FRAGMENT:
+        if len(secret) >= MIN_MASKED_LENGTH:
             text = text.replace(secret, MASK)
-    return without_passwords(text)
+    return mask_passwords(text)

@@ -9,75 +9,77 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from icepack.config.types import (
+    CommaSeparated,
     CronLine,
     Duration,
-    Listed,
     Properties,
     ScopeText,
-    Section,
+    SettingsSection,
     Size,
     ZoneName,
-    does_not_fit,
+    invalid_value_error,
 )
 from icepack.domain.access import Role
 from icepack.domain.job import DEFAULT_MAX_ATTEMPTS
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.policy import Policy
-from icepack.domain.scheduling.schedule import DEFAULT_CATCH_UP, DEFAULT_LINE
+from icepack.domain.scheduling.schedule import DEFAULT_CATCH_UP, DEFAULT_CRON
 
 _POLICY = Policy()
 _COST = CostModel()
 
-SomeBytes = Annotated[Size, Field(gt=0)]
+PositiveSize = Annotated[Size, Field(gt=0)]
 Price = Annotated[float, Field(ge=0)]
 
 
-class ServerSettings(Section):
-    """Where the API listens, and how much it takes."""
+class ServerSettings(SettingsSection):
+    """The address of the API, and the limits on its requests."""
 
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=1, le=65535)
-    allowed_hosts: Annotated[tuple[str, ...], Listed] = ()
-    trusted_proxies: Annotated[tuple[str, ...], Listed] = ()
+    allowed_hosts: Annotated[tuple[str, ...], CommaSeparated] = ()
+    trusted_proxies: Annotated[tuple[str, ...], CommaSeparated] = ()
+    # None: secure, unless the API listens on the loopback interface only.
     secure_cookies: bool | None = None
-    """None is: unless it listens on loopback only."""
-    max_body: SomeBytes = 1024 * 1024
+    max_body: PositiveSize = 1024 * 1024
+    # For each caller; 0 means no limit.
     requests_per_second: float = Field(default=100.0, ge=0)
-    """By each caller; 0 is as many as they like."""
 
 
-class OidcGrant(Section):
-    """What the bearers of one value of the roles claim may do."""
+class OidcGrant(SettingsSection):
+    """The role and scopes of callers whose roles claim contains a value."""
 
     value: str
     role: Role
-    scopes: Annotated[tuple[ScopeText, ...], Listed] = ("*",)
+    scopes: Annotated[tuple[ScopeText, ...], CommaSeparated] = ("*",)
 
 
-class OidcSettings(Section):
-    """Bearer tokens of an OpenID Connect issuer."""
+class OidcSettings(SettingsSection):
+    """Bearer tokens from an OpenID Connect issuer."""
 
     issuer: str | None = None
     audience: str | None = None
+    # None: taken from the issuer's discovery document.
     jwks_url: str | None = None
-    """None asks the issuer's discovery document."""
-    algorithms: Annotated[tuple[str, ...], Listed] = ("RS256", "ES256")
+    algorithms: Annotated[tuple[str, ...], CommaSeparated] = ("RS256", "ES256")
     name_claim: str = "sub"
     roles_claim: str = "roles"
     grants: list[OidcGrant] = Field(default=[])
 
     @model_validator(mode="after")
-    def _is_complete(self) -> Self:
+    def _require_audience(self) -> Self:
         if self.issuer and not self.audience:
-            raise does_not_fit("an issuer needs an audience, or tokens for others would be taken")
+            raise invalid_value_error(
+                "an issuer needs an audience; without it, tokens for other services would be accepted"
+            )
         return self
 
 
-class AuthSettings(Section):
+class AuthSettings(SettingsSection):
     """Who may use the API."""
 
+    # Authentication is also on whenever an OIDC issuer is configured.
     enabled: bool = False
-    """Turned on by an OIDC issuer too."""
     session_lifetime: Duration = Field(default=timedelta(hours=12), gt=timedelta(0))
     oidc: OidcSettings = OidcSettings()
 
@@ -86,8 +88,8 @@ class AuthSettings(Section):
         return self.enabled or self.oidc.issuer is not None
 
 
-class StorageSettings(Section):
-    """Object storage for the catalogs that do not say it themselves."""
+class StorageSettings(SettingsSection):
+    """Object storage for catalogs that do not configure their own."""
 
     type: Literal["s3", "gcs"] = "s3"
     bucket: str | None = None
@@ -98,58 +100,58 @@ class StorageSettings(Section):
     path_style_access: bool | None = None
 
 
-class SmallFilesSettings(Section):
-    """Merging files below the threshold."""
+class SmallFilesSettings(SettingsSection):
+    """Merges files that are smaller than the threshold."""
 
     enabled: bool = True
-    threshold: SomeBytes = _POLICY.small_file_threshold
-    target_size: SomeBytes | None = None
-    """Beats `compaction.target_file_size`."""
+    threshold: PositiveSize = _POLICY.small_file_threshold
+    # Overrides `compaction.target_file_size`.
+    target_size: PositiveSize | None = None
 
 
-class DeleteFilesSettings(Section):
-    """Applying deletes for good where they weigh more than the threshold."""
+class DeleteFilesSettings(SettingsSection):
+    """Rewrites files whose share of deleted rows exceeds the threshold."""
 
     enabled: bool = True
     fragment_ratio_threshold: float = Field(default=_POLICY.fragment_ratio_threshold, ge=0)
 
 
-class TimeSeriesSettings(Section):
-    """Leaving partitions that are still written to alone."""
+class TimeSeriesSettings(SettingsSection):
+    """Skips partitions that are still being written."""
 
+    # None: the same as `small_files.enabled`.
     enabled: bool | None = None
-    """None follows `small_files`."""
     open_partition_grace: Duration = _POLICY.open_partition_grace
 
 
-class StrategySettings(Section):
-    """What compaction looks for; one that is switched off is off for every table."""
+class StrategySettings(SettingsSection):
+    """Which files compaction rewrites; a strategy that is disabled here is disabled for every table."""
 
     small_files: SmallFilesSettings = SmallFilesSettings()
     delete_files: DeleteFilesSettings = DeleteFilesSettings()
     time_series: TimeSeriesSettings = TimeSeriesSettings()
 
 
-class CompactionSettings(Section):
+class CompactionSettings(SettingsSection):
     """How files are rewritten."""
 
-    target_file_size: SomeBytes = _POLICY.target_file_size
+    target_file_size: PositiveSize = _POLICY.target_file_size
     max_parallelism: int | None = Field(default=None, ge=1)
     strategies: StrategySettings = StrategySettings()
 
 
-class SchedulerSettings(Section):
-    """When tables without a schedule of their own are looked after."""
+class SchedulerSettings(SettingsSection):
+    """When tables without their own schedule are maintained."""
 
     enabled: bool = True
-    default_schedule: CronLine = DEFAULT_LINE
+    default_schedule: CronLine = DEFAULT_CRON
     timezone: ZoneName = "UTC"
     jitter: Duration = timedelta(0)
     catch_up: Duration = DEFAULT_CATCH_UP
 
 
-class OrchestratorSettings(Section):
-    """How recommendations become jobs, fleet-wide."""
+class OrchestratorSettings(SettingsSection):
+    """How recommendations for all tables are turned into jobs."""
 
     interval: Duration = timedelta(minutes=5)
     concurrency: int = Field(default=4, ge=1)
@@ -158,7 +160,7 @@ class OrchestratorSettings(Section):
     dollars_per_point: Price = 0.01
 
 
-class HealthSyncSettings(Section):
+class HealthSyncSettings(SettingsSection):
     """How the table cache is kept up to date."""
 
     interval: Duration = timedelta(minutes=5)
@@ -166,38 +168,38 @@ class HealthSyncSettings(Section):
     parallelism: int = Field(default=4, ge=1)
 
 
-class CostSettings(Section):
-    """Prices and rates of the cost model."""
+class CostSettings(SettingsSection):
+    """Prices and throughput of the cost model."""
 
     get_dollars_per_1000: Price = _COST.get_dollars_per_1000
     put_dollars_per_1000: Price = _COST.put_dollars_per_1000
     compute_dollars_per_gb_second: Price = _COST.compute_dollars_per_gb_second
     memory_gb: float = Field(default=_COST.memory_gb, gt=0)
-    rewrite_bytes_per_core_second: SomeBytes = int(_COST.rewrite_bytes_per_core_second)
+    rewrite_bytes_per_core_second: PositiveSize = int(_COST.rewrite_bytes_per_core_second)
     parallelism: int = Field(default=_COST.parallelism, ge=1)
     startup_seconds: Price = _COST.startup_seconds
 
 
-class SparkSettings(Section):
+class SparkSettings(SettingsSection):
     """How Spark is started."""
 
     master: str = "local[*]"
     driver_memory: str = "2g"
     conf: Properties = Field(default={})
+    # A folder that contains the Iceberg runtime, for machines without network access.
     jars: Path | None = None
-    """A folder with Iceberg's runtime, for sites without a network."""
     ivy_settings: Path | None = None
     java_home: Path | None = None
 
 
-class StateSettings(Section):
-    """Where jobs, locks and the history are kept."""
+class StateSettings(SettingsSection):
+    """The database that stores jobs, locks and the history."""
 
     url: str | None = Field(default=None, repr=False)
 
 
-class WorkerSettings(Section):
-    """How workers hold jobs, and when a job that failed is tried again."""
+class WorkerSettings(SettingsSection):
+    """How workers claim jobs, and when a failed job is retried."""
 
     lease: Duration = Field(default=timedelta(seconds=60), ge=timedelta(seconds=1))
     poll: Duration = timedelta(seconds=5)
@@ -205,8 +207,8 @@ class WorkerSettings(Section):
     retry_delay: Duration = timedelta(seconds=30)
 
 
-class RetrySettings(Section):
-    """How often, and after what pause, a commit that lost to another writer is tried again."""
+class RetrySettings(SettingsSection):
+    """How often and with which delay a commit that conflicts with another writer is retried."""
 
     max_attempts: int = Field(default=5, ge=1)
     base_delay: Duration = timedelta(seconds=1)

@@ -1,4 +1,4 @@
-"""CompactionConfig: everything that can be configured."""
+"""CompactionConfig: all settings of icepack."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DEFAULT_CATALOG = "default"
 
 
 class CompactionConfig(BaseSettings):
-    """The merged configuration; it reads no environment by itself, see `load_config`."""
+    """The merged configuration; `load_config` reads the environment, this class does not."""
 
     model_config = SettingsConfigDict(
         frozen=True,
@@ -45,8 +45,8 @@ class CompactionConfig(BaseSettings):
 
     server: ServerSettings = ServerSettings()
     auth: AuthSettings = AuthSettings()
+    # The catalog named `default`.
     catalog: Properties = {}
-    """The catalog named `default`."""
     catalogs: dict[str, Properties] = {}
     storage: StorageSettings = StorageSettings()
     compaction: CompactionSettings = CompactionSettings()
@@ -76,18 +76,18 @@ class CompactionConfig(BaseSettings):
         return (init_settings,)
 
     @model_validator(mode="after")
-    def _no_table_asks_for_what_is_off(self) -> Self:
-        on = self.strategies_on
-        for path, strategy in self._strategies_asked_for():
-            if strategy is not None and strategy not in on:
+    def _reject_disabled_strategies(self) -> Self:
+        enabled = self.enabled_strategies
+        for path, strategy in self._configured_strategies():
+            if strategy is not None and strategy not in enabled:
                 raise PydanticCustomError(
-                    "switched_off",
-                    "asks for {strategy}, which is off",
+                    "disabled_strategy",
+                    "is {strategy}, which is disabled",
                     {"path": path, "strategy": strategy.value},
                 )
         return self
 
-    def _strategies_asked_for(self) -> Iterator[tuple[KeyPath, Strategy | None]]:
+    def _configured_strategies(self) -> Iterator[tuple[KeyPath, Strategy | None]]:
         yield ("policy", "strategy"), self.policy.strategy
         for index, entry in enumerate(self.policies):
             yield ("policies", index, "strategy"), entry.strategy
@@ -96,28 +96,28 @@ class CompactionConfig(BaseSettings):
             yield ("tables", index, "options", "strategy"), table.options.strategy
 
     @property
-    def strategies_on(self) -> frozenset[Strategy]:
-        """What compaction may look for."""
+    def enabled_strategies(self) -> frozenset[Strategy]:
+        """The strategies that compaction may use."""
         settings = self.compaction.strategies
-        follows = settings.time_series.enabled is None
-        switches = {
+        follows_small_files = settings.time_series.enabled is None
+        flags = {
             Strategy.SMALL_FILES: settings.small_files.enabled,
             Strategy.DELETE_FILES: settings.delete_files.enabled,
-            Strategy.TIME_SERIES: settings.small_files.enabled if follows else settings.time_series.enabled,
+            Strategy.TIME_SERIES: settings.small_files.enabled if follows_small_files else settings.time_series.enabled,
         }
-        return frozenset(strategy for strategy, is_on in switches.items() if is_on)
+        return frozenset(strategy for strategy, is_enabled in flags.items() if is_enabled)
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Values that telling variables put into the file, to be hidden wherever they show up."""
+        """Values from variables whose names mark them as secret, to be masked in all output."""
         return self._secrets
 
-    def knowing(self, secrets: frozenset[str]) -> Self:
-        """The same configuration, aware of these secrets."""
+    def with_secrets(self, secrets: frozenset[str]) -> Self:
+        """Returns a copy that masks these secrets."""
         copy = self.model_copy()
         copy._secrets = secrets
         return copy
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Nothing: a configuration that is printed by accident gives no secret away."""
+        """Shows no values, so that printing a configuration by accident reveals no secret."""
         yield from ()

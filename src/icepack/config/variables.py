@@ -1,4 +1,4 @@
-"""`${NAME}` and `${NAME:-default}` in a value, filled in; `$${` stays as the text `${`."""
+"""Expands `${NAME}` and `${NAME:-default}` in a value; `$${` is a literal `${`."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Mapping
 
 from icepack.config.secrets import is_secret
 
-_VARIABLE = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}|(?P<odd>\$\{)")
+_VARIABLE = re.compile(r"\$(?P<escaped>\$\{)|\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}|(?P<invalid>\$\{)")
 
 
-class Variables:
-    """The environment of a file, and which of its secrets the file has used."""
+class VariableExpander:
+    """Expands variables in the values of a file and records which secrets it inserted."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._values = values
         self.secrets: set[str] = set()
 
-    def fill_in(self, text: str) -> str:
-        """The text with its variables replaced; a ValueError says what is wrong with one."""
-        return _VARIABLE.sub(self._value, text)
+    def expand(self, text: str) -> str:
+        """Replaces the variables in a text; raises ValueError for one that is unset or malformed."""
+        return _VARIABLE.sub(self._replacement, text)
 
-    def _value(self, found: re.Match[str]) -> str:
-        if found["escaped"]:
+    def _replacement(self, match: re.Match[str]) -> str:
+        if match["escaped"]:
             return "${"
-        if found["odd"]:
-            raise ValueError("has a ${ that names no variable; write ${NAME}, ${NAME:-default}, or $${ for the text")
-        name, default = found["name"], found["default"]
+        if match["invalid"]:
+            raise ValueError("has a ${ without a variable name; write ${NAME}, ${NAME:-default}, or $${ for the text")
+        name, default = match["name"], match["default"]
         if name not in self._values and default is None:
             raise ValueError(f"uses ${{{name}}}, which is not set; set it, or write a default as ${{{name}:-default}}")
         value = self._values.get(name) or default or ""
@@ -35,6 +35,6 @@ class Variables:
         return value
 
 
-def as_text(value: str) -> str:
-    """The value as a file must spell it, so that nothing in it is taken for a variable."""
+def escape_variables(value: str) -> str:
+    """Escapes a value for a file, so that nothing in it is read as a variable."""
     return value.replace("${", "$${")

@@ -1,4 +1,4 @@
-"""The demo lake: a few tables in one folder, most of them in need of care."""
+"""Builds the demo lake: a few tables in one folder, most of which need maintenance."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pathlib import Path
 from pyiceberg.catalog import load_catalog
 
 from icepack.catalog.catalog import Catalogs
-from icepack.catalog.discovery import CatalogDiscovery
+from icepack.catalog.discovery import PolarisDiscovery
 from icepack.config.folders import LAKE, EmbeddedLake
-from icepack.demo.sample_rows import Dice
-from icepack.demo.scenarios import Scene
+from icepack.demo.sample_rows import RandomData
+from icepack.demo.scenarios import BuildContext
 from icepack.demo.tables import TABLES
 from icepack.domain.ports.engine import QueryEngine
 from icepack.domain.table import TableId
 from icepack.errors import UsageError
 
 MARKER = "DEMO-LAKE.txt"
-_MARKER_TEXT = "`icepack demo` made this lake and replaces it, with all that is in this folder, when it runs again.\n"
-_ELSEWHERE = "Name another folder with --dir."
+_MARKER_TEXT = "`icepack demo` created this lake. When it runs again, it replaces everything in this folder.\n"
+_OTHER_FOLDER_HINT = "Choose another folder with --dir."
 
 
-def _silent(_: str) -> None:
-    """For callers with nobody to tell."""
+def _ignore(_: str) -> None:
+    """Discards progress reports."""
 
 
 def build_lake(
@@ -35,20 +35,20 @@ def build_lake(
     scale: float,
     query: Callable[[], QueryEngine],
     now: datetime,
-    tell: Callable[[str], None] = _silent,
+    report: Callable[[str], None] = _ignore,
 ) -> list[TableId]:
-    """The demo lake, built anew; Spark, which `query` starts, updates some tables while others are written."""
-    _make_room(lake)
+    """Builds the demo lake from scratch; Spark, which `query` starts, updates some tables while others are written."""
+    _prepare_folder(lake)
     catalog = load_catalog(LAKE, **lake.properties)
-    scene = Scene(catalog=catalog, now=now, scale=scale)
+    context = BuildContext(catalog=catalog, now=now, scale=scale)
     for namespace in {table.id.namespace for table in TABLES}:
         catalog.create_namespace(namespace)
     with ThreadPoolExecutor(1) as pool:
         engine = pool.submit(query)
         updates = []
         for seed, table in enumerate(TABLES):
-            tell(f"{table.name}: {table.ailment}")
-            table.build(scene, table.name, Dice(seed))
+            report(f"{table.name}: {table.problem}")
+            table.build(context, table.name, RandomData(seed))
             updates += [pool.submit(lambda sql: engine.result().execute(sql), sql) for sql in table.updates]
         for update in updates:
             update.result()
@@ -56,33 +56,33 @@ def build_lake(
     return sorted(table.id for table in TABLES)
 
 
-def _make_room(lake: EmbeddedLake) -> None:
-    """An empty folder that is marked as a demo lake; only what bears the mark is ever emptied."""
+def _prepare_folder(lake: EmbeddedLake) -> None:
+    """Creates an empty folder with a marker file; only a folder that has the marker is ever cleared."""
     folder = lake.folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if (folder / MARKER).is_file():
             _refuse_foreign_tables(lake)
-            _empty(folder)
+            _clear_folder(folder)
         elif any(folder.iterdir()):
-            raise UsageError(f"{folder} holds something that is not a demo lake.", _ELSEWHERE)
+            raise UsageError(f"{folder} is not empty and not a demo lake.", _OTHER_FOLDER_HINT)
         (folder / MARKER).write_text(_MARKER_TEXT)
     except OSError as exc:
-        raise UsageError(f"{folder} cannot hold the demo lake: {exc.strerror}.", _ELSEWHERE) from exc
+        raise UsageError(f"Cannot create the demo lake in {folder}: {exc.strerror}.", _OTHER_FOLDER_HINT) from exc
 
 
 def _refuse_foreign_tables(lake: EmbeddedLake) -> None:
-    """A lake in which somebody has made tables since is not only a demo any more."""
+    """Refuses to replace a lake in which a user has created other tables."""
     if not lake.exists:
         return
-    found = CatalogDiscovery(Catalogs({LAKE: lake.properties})).tables()
+    found = PolarisDiscovery(Catalogs({LAKE: lake.properties})).tables()
     foreign = [table.short for table in found if table not in {demo.id for demo in TABLES}]
     if foreign:
-        raise UsageError(f"The demo lake in {lake.folder} also holds {', '.join(foreign)}.", _ELSEWHERE)
+        raise UsageError(f"The demo lake in {lake.folder} also contains {', '.join(foreign)}.", _OTHER_FOLDER_HINT)
 
 
-def _empty(folder: Path) -> None:
-    """The mark stays until the end, so that an interrupted removal can be taken up again."""
+def _clear_folder(folder: Path) -> None:
+    """Keeps the marker file, so that an interrupted removal can be resumed."""
     for entry in folder.iterdir():
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)

@@ -1,4 +1,4 @@
-"""Writes a table's files through PyIceberg's own writers, each with the time of its commit."""
+"""Writes the files of a table with PyIceberg's own writers, and sets their modification time to that of the commit."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ FORMAT_VERSION: Literal[2] = 2
 CODEC: Literal["deflate"] = "deflate"
 
 
-def milliseconds(at: datetime) -> int:
+def to_milliseconds(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-def date_back(path: Path, at: datetime) -> None:
+def set_modified_time(path: Path, at: datetime) -> None:
     os.utime(path, (at.timestamp(), at.timestamp()))
 
 
-def numbered(schema: pa.Schema) -> Schema:
-    """The Iceberg schema of an Arrow schema, with field ids from 1."""
+def to_iceberg_schema(schema: pa.Schema) -> Schema:
+    """Converts an Arrow schema to an Iceberg schema with field ids from 1."""
     fields = (field.with_metadata({"PARQUET:field_id": str(number)}) for number, field in enumerate(schema, 1))
     return pyarrow_to_schema(pa.schema(fields))
 
 
 class TableFiles:
-    """The files of one table, in the order in which a commit writes them."""
+    """Writes the files of one table, in the order in which a commit writes them."""
 
     def __init__(self, metadata: TableMetadata) -> None:
         self.metadata = metadata
         self.schema = metadata.schema()
         self.spec = metadata.spec()
         self._io = load_file_io(location=metadata.location)
-        self._places = load_location_provider(metadata.location, metadata.properties)
+        self._locations = load_location_provider(metadata.location, metadata.properties)
 
     @property
     def folder(self) -> Path:
         return _path(self.metadata.location)
 
     def write_data(self, files: Sequence[pa.Table], at: datetime) -> list[DataFile]:
-        """A data file for each of the Arrow tables."""
+        """Writes one data file per Arrow table."""
         written = list(write_file(self._io, self.metadata, map(self._task, range(len(files)), files)))
         for file in written:
-            date_back(_path(file.file_path), at)
+            set_modified_time(_path(file.file_path), at)
         return written
 
     def _task(self, number: int, rows: pa.Table) -> WriteTask:
@@ -76,7 +76,7 @@ class TableFiles:
         )
 
     def _partition_key(self, rows: pa.Table) -> PartitionKey | None:
-        """All rows of a file are of one partition, so the first row tells which."""
+        """All rows of a file belong to one partition, so the first row determines it."""
         if self.spec.is_unpartitioned():
             return None
         first = rows.slice(0, 1).to_pylist()[0]
@@ -89,7 +89,7 @@ class TableFiles:
     def write_manifest(
         self, snapshot: Snapshot, added: Sequence[ManifestEntry], removed: Sequence[ManifestEntry]
     ) -> ManifestFile:
-        output = self._io.new_output(self._places.new_metadata_location(f"{uuid4()}-m0.avro"))
+        output = self._io.new_output(self._locations.new_metadata_location(f"{uuid4()}-m0.avro"))
         with write_manifest(FORMAT_VERSION, self.spec, self.schema, output, snapshot.snapshot_id, CODEC) as writer:
             for entry in added:
                 writer.add(entry)
@@ -97,11 +97,11 @@ class TableFiles:
                 writer.delete(entry)
         manifest = writer.to_manifest_file()
         manifest.sequence_number = manifest.min_sequence_number = snapshot.sequence_number or 0
-        date_back(_path(manifest.manifest_path), _time_of(snapshot))
+        set_modified_time(_path(manifest.manifest_path), _commit_time(snapshot))
         return manifest
 
     def new_manifest_list(self, snapshot_id: int) -> str:
-        return self._places.new_metadata_location(f"snap-{snapshot_id}-0-{uuid4()}.avro")
+        return self._locations.new_metadata_location(f"snap-{snapshot_id}-0-{uuid4()}.avro")
 
     def write_manifest_list(self, snapshot: Snapshot, manifests: Sequence[ManifestFile]) -> None:
         with write_manifest_list(
@@ -113,12 +113,12 @@ class TableFiles:
             CODEC,
         ) as writer:
             writer.add_manifests(list(manifests))
-        date_back(_path(snapshot.manifest_list), _time_of(snapshot))
+        set_modified_time(_path(snapshot.manifest_list), _commit_time(snapshot))
 
     def write_metadata(self, metadata: TableMetadata, newest: Snapshot) -> str:
-        location = self._places.new_table_metadata_file_location()
+        location = self._locations.new_table_metadata_file_location()
         ToOutputFile.table_metadata(metadata, self._io.new_output(location))
-        date_back(_path(location), _time_of(newest))
+        set_modified_time(_path(location), _commit_time(newest))
         return location
 
 
@@ -126,5 +126,5 @@ def _path(location: str) -> Path:
     return Path(location.removeprefix("file://"))
 
 
-def _time_of(snapshot: Snapshot) -> datetime:
+def _commit_time(snapshot: Snapshot) -> datetime:
     return datetime.fromtimestamp(snapshot.timestamp_ms / 1000, UTC)

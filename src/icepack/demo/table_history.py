@@ -1,4 +1,4 @@
-"""A table's past: commits with the times they should have, where PyIceberg and Spark would stamp the present."""
+"""Writes the history of a table with commit times in the past, which PyIceberg and Spark cannot do."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from pyiceberg.table.snapshots import (
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.transforms import Transform
 
-from icepack.demo.table_files import TableFiles, milliseconds, numbered
+from icepack.demo.table_files import TableFiles, to_iceberg_schema, to_milliseconds
 
-EVER = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Partitioning:
-    """One partition field, named after its column unless it has a name of its own."""
+    """One partition field, named after its column unless a name is given."""
 
     column: str
     transform: Transform[Any, Any]
@@ -47,7 +47,7 @@ class Partitioning:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What one snapshot holds."""
+    """A snapshot, its manifests and its live files."""
 
     snapshot: Snapshot
     manifests: Sequence[ManifestFile]
@@ -55,9 +55,9 @@ class _State:
 
 
 class TableHistory:
-    """One table's commits, oldest first; nobody sees the table before it is registered.
+    """The commits of one table, oldest first; the table is visible once it is registered.
 
-    Snapshots from before `kept_from` have expired: their files are there, they are not.
+    Snapshots from before `kept_from` count as expired: they are not in the metadata, but their data files still are.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class TableHistory:
         *,
         partitioning: Partitioning | None = None,
         properties: Mapping[str, str] = {},
-        kept_from: datetime = EVER,
+        kept_from: datetime = EPOCH,
     ) -> None:
-        columns = numbered(schema)
+        columns = to_iceberg_schema(schema)
         spec = partitioning.spec(columns) if partitioning else UNPARTITIONED_PARTITION_SPEC
         location = f"{catalog.properties['warehouse']}/{name.replace('.', '/')}"
         self._catalog = catalog
@@ -87,30 +87,30 @@ class TableHistory:
         return self._files.folder
 
     def append(self, files: Sequence[pa.Table], at: datetime, branch: str = MAIN_BRANCH) -> None:
-        """One commit that adds a data file for each of the Arrow tables."""
+        """Commits one data file per Arrow table."""
         self._commit(Operation.APPEND, self._files.write_data(files, at), [], at, branch)
 
     def replace(self, rows: pa.Table, at: datetime) -> None:
-        """One commit after which the table holds these rows and no others."""
+        """Commits an overwrite, after which the table contains only these rows."""
         head = self._heads.get(MAIN_BRANCH)
         removed = head.live if head else []
         self._commit(Operation.OVERWRITE, self._files.write_data([rows], at), removed, at, MAIN_BRANCH)
 
     def branch(self, name: str) -> None:
-        """A branch that starts at the newest snapshot."""
+        """Creates a branch at the newest snapshot."""
         self._heads[name] = self._heads[MAIN_BRANCH]
 
     def tag(self, name: str) -> None:
-        """A tag on the newest snapshot."""
+        """Creates a tag on the newest snapshot."""
         self._tags[name] = self._heads[MAIN_BRANCH]
 
     def register(self) -> None:
-        """Writes the metadata file and enters the table into the catalog."""
+        """Writes the metadata file and registers the table in the catalog."""
         newest = max(self._snapshots, key=lambda snapshot: snapshot.timestamp_ms)
         metadata = self._files.metadata.model_copy(
             update={
                 "snapshots": self._snapshots,
-                "snapshot_log": self._log(),
+                "snapshot_log": self._snapshot_log(),
                 "refs": self._refs(),
                 "current_snapshot_id": self._heads[MAIN_BRANCH].snapshot.snapshot_id,
                 "last_sequence_number": self._commits,
@@ -123,8 +123,8 @@ class TableHistory:
         branches = {name: _ref(state, SnapshotRefType.BRANCH) for name, state in self._heads.items()}
         return branches | {name: _ref(state, SnapshotRefType.TAG) for name, state in self._tags.items()}
 
-    def _log(self) -> list[SnapshotLogEntry]:
-        """The snapshots that `main` went through."""
+    def _snapshot_log(self) -> list[SnapshotLogEntry]:
+        """Returns the snapshots that `main` has pointed to."""
         log: list[SnapshotLogEntry] = []
         wanted: int | None = self._heads[MAIN_BRANCH].snapshot.snapshot_id
         for snapshot in reversed(self._snapshots):
@@ -144,7 +144,7 @@ class TableHistory:
         parent = self._heads.get(branch)
         self._commits += 1
         snapshot = self._snapshot(parent, self._summary(operation, parent, files, removed), at)
-        added = [_added(file, snapshot) for file in files]
+        added = [_added_entry(file, snapshot) for file in files]
         manifests = [self._files.write_manifest(snapshot, added, removed)]
         if parent is None or removed:
             state = _State(snapshot, manifests, added)
@@ -162,7 +162,7 @@ class TableHistory:
                 "snapshot-id": snapshot_id,
                 "parent-snapshot-id": parent.snapshot.snapshot_id if parent else None,
                 "sequence-number": self._commits,
-                "timestamp-ms": milliseconds(at),
+                "timestamp-ms": to_milliseconds(at),
                 "manifest-list": self._files.new_manifest_list(snapshot_id),
                 "summary": summary,
                 "schema-id": self._files.schema.schema_id,
@@ -186,7 +186,7 @@ def _ref(state: _State, kind: SnapshotRefType) -> SnapshotRef:
     return SnapshotRef.model_validate({"snapshot-id": state.snapshot.snapshot_id, "type": kind})
 
 
-def _added(file: DataFile, snapshot: Snapshot) -> ManifestEntry:
+def _added_entry(file: DataFile, snapshot: Snapshot) -> ManifestEntry:
     return ManifestEntry.from_args(
         status=ManifestEntryStatus.ADDED,
         snapshot_id=snapshot.snapshot_id,

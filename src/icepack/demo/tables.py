@@ -1,4 +1,4 @@
-"""The demo's tables: what ails each of them, and what Spark did to them last."""
+"""The tables of the demo: the problem that each has, and the statements that Spark runs on them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import dataclass
 
 from icepack.config.folders import LAKE
 from icepack.demo import scenarios
-from icepack.demo.sample_rows import Dice
-from icepack.demo.scenarios import Scene
+from icepack.demo.sample_rows import RandomData
+from icepack.demo.scenarios import BuildContext
 from icepack.domain.table import TableId
 
 
 @dataclass(frozen=True, slots=True)
 class DemoTable:
-    """A table of the demo."""
+    """A demo table, and the problem that it demonstrates."""
 
     name: str
-    ailment: str
-    build: Callable[[Scene, str, Dice], None]
+    problem: str
+    build: Callable[[BuildContext, str, RandomData], None]
+    # Statements that Spark runs after the table is built; they create delete files.
     updates: tuple[str, ...] = ()
-    """Spark's statements, run once the table is there: they leave the delete files behind."""
 
     @property
     def id(self) -> TableId:
@@ -50,7 +50,7 @@ TABLES = (
     DemoTable("web.page_views", "hundreds of small files from streaming appends", scenarios.streaming_appends),
     DemoTable("crm.customers", "a long snapshot history, with a branch and a tag", scenarios.long_history),
     DemoTable("finance.payments", "a fragmented manifest list", scenarios.single_file_loads),
-    DemoTable("shop.shipments", "orphan files that failed writes left behind", scenarios.failed_writes),
-    DemoTable("iot.sensor_readings", "small files, but only in its recent days", scenarios.recent_days),
-    DemoTable("shop.products", "none, it is healthy", scenarios.well_kept),
+    DemoTable("shop.shipments", "orphan files left behind by failed writes", scenarios.failed_writes),
+    DemoTable("iot.sensor_readings", "small files, but only in recent days", scenarios.recent_days),
+    DemoTable("shop.products", "none, it is healthy", scenarios.large_files),
 )

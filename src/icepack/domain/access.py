@@ -1,4 +1,4 @@
-"""Who may do what to which tables."""
+"""Access control: roles, the tables they apply to, principals, API keys and sessions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from functools import lru_cache
 from icepack.domain.table import TableId, join_name
 from icepack.errors import InvalidOption
 
-ANYTHING = "*"
+WILDCARD = "*"
 _SCOPE_TEXT = re.compile(r"[^\s\x00]+")
 
 
 class Role(StrEnum):
-    """From the least to the most; each may do what those before it may."""
+    """From the least to the most powerful; each role includes the rights of those before it."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
@@ -31,95 +31,97 @@ class Role(StrEnum):
         return self.rank >= other.rank
 
 
-def namespace_text(table: TableId) -> str:
-    """The namespace as scopes are matched with it: dotted, odd parts in double quotes."""
+def format_namespace(table: TableId) -> str:
+    """Returns the namespace as scopes match it: dotted, with special parts in double quotes."""
     return join_name(table.namespace)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Scope:
-    """Tables by the globs of their catalog and namespace; `*` stands for any text, `?` for one character."""
+    """Selects tables by globs on catalog and namespace; `*` matches any text, `?` one character."""
 
-    catalog: str = ANYTHING
-    namespace: str = ANYTHING
+    catalog: str = WILDCARD
+    namespace: str = WILDCARD
 
     @classmethod
     def parse(cls, text: str) -> Scope:
-        """From `catalog.namespace`; without a dot, all of a catalog."""
+        """Parses `catalog.namespace`; without a dot, the scope covers the whole catalog."""
         catalog, _, namespace = text.partition(".")
-        if not catalog or not _SCOPE_TEXT.fullmatch(text) or (text.endswith(".")):
-            raise InvalidOption(f"'{text}' is no scope.", "Write catalog.namespace, with * and ? as wildcards.")
-        return cls(catalog, namespace or ANYTHING)
+        if not catalog or not _SCOPE_TEXT.fullmatch(text) or text.endswith("."):
+            raise InvalidOption(
+                f"'{text}' is not a valid scope.", "Use the form catalog.namespace, with * and ? as wildcards."
+            )
+        return cls(catalog, namespace or WILDCARD)
 
     def __str__(self) -> str:
         return f"{self.catalog}.{self.namespace}"
 
     @property
     def is_everything(self) -> bool:
-        return self.catalog == ANYTHING == self.namespace
+        return self.catalog == WILDCARD == self.namespace
 
     def covers(self, table: TableId) -> bool:
-        return fits(self.catalog, table.catalog) and fits(self.namespace, namespace_text(table))
+        return matches_glob(self.catalog, table.catalog) and matches_glob(self.namespace, format_namespace(table))
 
 
 Scopes = tuple[Scope, ...]
-EVERYTHING: Scopes = (Scope(),)
+ALL_TABLES: Scopes = (Scope(),)
 
 
-def fits(glob: str, text: str) -> bool:
-    return glob == ANYTHING or _pattern(glob).fullmatch(text) is not None
+def matches_glob(glob: str, text: str) -> bool:
+    return glob == WILDCARD or _compile_glob(glob).fullmatch(text) is not None
 
 
 @lru_cache(maxsize=1024)
-def _pattern(glob: str) -> re.Pattern[str]:
+def _compile_glob(glob: str) -> re.Pattern[str]:
     pieces = {"*": ".*", "?": "."}
     return re.compile("".join(pieces.get(character) or re.escape(character) for character in glob), re.DOTALL)
 
 
-def unlimited(scopes: Iterable[Scope]) -> bool:
+def is_unlimited(scopes: Iterable[Scope]) -> bool:
     return any(scope.is_everything for scope in scopes)
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role over some tables."""
+    """A role and the tables it applies to."""
 
     role: Role
-    scopes: Scopes = EVERYTHING
+    scopes: Scopes = ALL_TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Principal:
-    """Whoever asks."""
+    """An authenticated user or API key."""
 
     name: str
     grants: tuple[Grant, ...]
 
     def scopes(self, role: Role) -> Scopes:
-        """Where this one may act in the role; empty is nowhere."""
+        """Returns the scopes in which the principal has the role; empty means none."""
         found = {scope for grant in self.grants if grant.role.covers(role) for scope in grant.scopes}
-        return EVERYTHING if unlimited(found) else tuple(sorted(found))
+        return ALL_TABLES if is_unlimited(found) else tuple(sorted(found))
 
-    def may(self, role: Role, table: TableId) -> bool:
-        return covered(self.scopes(role), table)
+    def has_role(self, role: Role, table: TableId) -> bool:
+        return is_in_scope(self.scopes(role), table)
 
     @property
     def role(self) -> Role | None:
-        """The highest that is held anywhere."""
+        """The highest role in any scope."""
         return max((grant.role for grant in self.grants), key=lambda role: role.rank, default=None)
 
 
-def covered(scopes: Iterable[Scope], table: TableId) -> bool:
+def is_in_scope(scopes: Iterable[Scope], table: TableId) -> bool:
     return any(scope.covers(table) for scope in scopes)
 
 
-LOCAL = Principal(name="local", grants=(Grant(Role.ADMIN),))
-"""Everybody, where no authentication is configured and only this machine is listened to."""
+# The principal of every request when no authentication is configured and the server listens on localhost only.
+LOCAL_PRINCIPAL = Principal(name="local", grants=(Grant(Role.ADMIN),))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
-    """What is kept of a key; the key itself is shown once and never again."""
+    """The stored record of an API key; the secret itself is shown once, at creation, and not stored."""
 
     id: str
     name: str
@@ -145,9 +147,9 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A sign-in that a cookie stands for."""
+    """A signed-in browser session, identified by a cookie."""
 
     principal: Principal
     expires_at: datetime
+    # The API key that was used to sign in; the session ends when the key does.
     key_id: str | None = None
-    """The key it was traded for: with that key it ends."""

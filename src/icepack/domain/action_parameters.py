@@ -1,4 +1,4 @@
-"""What an action by hand runs with: what was given, and the policy for everything else."""
+"""Completes the parameters of a manually requested action: given values win, the policy supplies the rest."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from icepack.domain.policy import Policy
 from icepack.domain.status import TableStatus
 
 
-def complete(
+def complete_action(
     kind: ActionKind, given: Mapping[str, Any], status: TableStatus, policy: Policy, strategy: Strategy, now: datetime
 ) -> Action:
-    """The action with its exact parameters; `strategy` is what a compaction falls back to."""
+    """Returns the action with all its parameters; `strategy` is the default for a compaction that names none."""
     action: Action = ACTION_TYPES[kind](**{**_defaults(kind, given, status, policy, strategy, now), **given})
     return action
 
@@ -24,7 +24,7 @@ def _defaults(
 ) -> dict[str, Any]:
     match kind:
         case ActionKind.COMPACT:
-            return _compaction(given, status, policy, given.get("strategy", strategy), now)
+            return _compaction_defaults(given, status, policy, given.get("strategy", strategy), now)
         case ActionKind.EXPIRE_SNAPSHOTS:
             return {"older_than": policy.snapshot_retention, "retain_last": policy.min_snapshots_to_keep}
         case ActionKind.REMOVE_ORPHAN_FILES:
@@ -39,7 +39,7 @@ def _defaults(
             return {}
 
 
-def _compaction(
+def _compaction_defaults(
     given: Mapping[str, Any], status: TableStatus, policy: Policy, strategy: Strategy, now: datetime
 ) -> dict[str, Any]:
     target = given.get("target_file_bytes", status.target_file_bytes)
@@ -59,17 +59,13 @@ def _compaction(
     if strategy is Strategy.DELETE_FILES:
         defaults["delete_file_threshold"] = 1
     if strategy is Strategy.TIME_SERIES:
-        defaults["partitions"] = _closed(status, policy, now)
+        defaults["partitions"] = _select_closed_partitions(status, policy, now)
     return defaults
 
 
-def _closed(status: TableStatus, policy: Policy, now: datetime) -> tuple[PartitionSelection, ...]:
-    """The partitions nobody writes to any more; empty, which means all, when that is all of them."""
-    closed = [
-        partition
-        for partition in status.partitions
-        if partition.ends_at is None or now >= partition.ends_at + policy.open_partition_grace
-    ]
+def _select_closed_partitions(status: TableStatus, policy: Policy, now: datetime) -> tuple[PartitionSelection, ...]:
+    """Selects the partitions that no writer adds to any more; empty, which means all, if every partition is closed."""
+    closed = [item for item in status.partitions if not item.is_open(now, policy.open_partition_grace)]
     if len(closed) == len(status.partitions):
         return ()
     return tuple(PartitionSelection(partition.key, partition.values) for partition in closed)

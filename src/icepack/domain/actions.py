@@ -1,4 +1,4 @@
-"""The six actions and the exact parameters each one runs with."""
+"""The six maintenance actions and the parameters that each runs with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from icepack.domain.verification import ProofLevel
 
 
 class ActionKind(StrEnum):
-    """In the order in which they run: what deletes files comes last."""
+    """The maintenance actions in the order in which they run: files are deleted after everything is rewritten."""
 
     COMPACT = "compact"
     REWRITE_POSITION_DELETES = "rewrite_position_deletes"
@@ -29,7 +29,7 @@ ACTION_ORDER = tuple(ActionKind)
 
 
 class Strategy(StrEnum):
-    """Which files a compaction looks for."""
+    """Which files a compaction selects."""
 
     SMALL_FILES = "small_files"
     DELETE_FILES = "delete_files"
@@ -41,7 +41,7 @@ class Strategy(StrEnum):
 
 
 class Layout(StrEnum):
-    """In what order the rewritten rows lie."""
+    """How a compaction orders the rows that it rewrites."""
 
     BINPACK = "binpack"
     SORT = "sort"
@@ -55,7 +55,7 @@ class Layout(StrEnum):
 
 
 class RewriteEngine(StrEnum):
-    """Who rewrites the files: icepack's own kernel wherever it is exact, or Spark's procedure in any case."""
+    """What rewrites the files: icepack's native kernel wherever it is exact, or always Spark's procedure."""
 
     NATIVE = "native"
     SPARK = "spark"
@@ -74,28 +74,28 @@ class Compact:
     kind: Literal[ActionKind.COMPACT] = ActionKind.COMPACT
     strategy: Strategy = Strategy.SMALL_FILES
     layout: Layout = Layout.BINPACK
+    # Columns to sort, z-order or Hilbert-order by; without any, sort uses the table's own sort order.
     columns: tuple[str, ...] = ()
-    """Sort, z-order or Hilbert columns; none for sort means the table's own order."""
     target_file_bytes: int | None = None
     small_file_bytes: int | None = None
     min_input_files: int = 5
     delete_file_threshold: int | None = None
     partition_filter: str | None = None
+    # Rewrites only these partitions; empty means all that match the filter.
     partitions: tuple[PartitionSelection, ...] = ()
-    """Exactly these partitions; empty means all that the filter leaves."""
     partial_progress: bool = False
     rewrite_all: bool = False
     max_cost_dollars: float | None = None
+    # What rewrites the files: the native kernel where it is exact, or always Spark's procedure.
     engine: RewriteEngine = RewriteEngine.NATIVE
-    """Who rewrites: the kernel where it is exact, or Spark's procedure throughout."""
+    # How much of the rewritten data is compared by value before it is committed.
     proof: ProofLevel = ProofLevel.SAMPLED
-    """How much of what was rewritten is compared by value before it is committed."""
     options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewritePositionDeletes:
-    """Merges position-delete files, dropping what no longer refers to a live row."""
+    """Merges position delete files and drops deletes that no longer refer to a live row."""
 
     kind: Literal[ActionKind.REWRITE_POSITION_DELETES] = ActionKind.REWRITE_POSITION_DELETES
     partition_filter: str | None = None
@@ -105,7 +105,7 @@ class RewritePositionDeletes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteManifests:
-    """Groups the manifests' entries again, by partition."""
+    """Regroups the entries of manifests by partition."""
 
     kind: Literal[ActionKind.REWRITE_MANIFESTS] = ActionKind.REWRITE_MANIFESTS
     spec_id: int | None = None
@@ -114,7 +114,7 @@ class RewriteManifests:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireSnapshots:
-    """Drops snapshots past their retention, and the files that only they refer to."""
+    """Removes snapshots past their retention, and the files that only they refer to."""
 
     kind: Literal[ActionKind.EXPIRE_SNAPSHOTS] = ActionKind.EXPIRE_SNAPSHOTS
     older_than: timedelta = timedelta(days=7)
@@ -126,13 +126,13 @@ class ExpireSnapshots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveOrphanFiles:
-    """Deletes files below the table's location that no metadata refers to."""
+    """Deletes files in the table's location that no metadata refers to."""
 
     kind: Literal[ActionKind.REMOVE_ORPHAN_FILES] = ActionKind.REMOVE_ORPHAN_FILES
     older_than: timedelta = timedelta(days=7)
     max_files: int = 100_000
+    # The largest share of the files in the location that may be deleted; more orphans suggest a mistake.
     max_share: float = 0.5
-    """Of all files below the location: more orphans than this is taken for a mistake."""
     location: str | None = None
     override_age_floor: bool = False
     dry_run: bool = False
@@ -143,7 +143,7 @@ class RemoveOrphanFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeStats:
-    """Writes distinct counts for the query planner; partition statistics on request."""
+    """Writes distinct-value counts for the query planner, and partition statistics on request."""
 
     kind: Literal[ActionKind.COMPUTE_STATS] = ActionKind.COMPUTE_STATS
     columns: tuple[str, ...] = ()
@@ -168,6 +168,7 @@ ACTION_TYPES: dict[ActionKind, type[Any]] = {
     ActionKind.COMPUTE_STATS: ComputeStats,
 }
 
+# Files younger than this may belong to a commit in progress, so they are never treated as orphans by default.
 ORPHAN_AGE_FLOOR = timedelta(hours=24)
 
 _COMMITTING = frozenset({ActionKind.COMPACT, ActionKind.REWRITE_POSITION_DELETES, ActionKind.REWRITE_MANIFESTS})
@@ -175,7 +176,7 @@ _DELETING = frozenset({ActionKind.EXPIRE_SNAPSHOTS, ActionKind.REMOVE_ORPHAN_FIL
 
 
 def commits_snapshot(kind: ActionKind) -> bool:
-    """Whether the action's work shows as a snapshot of its own, which then carries the stamp."""
+    """Whether the action commits snapshots of its own, which then carry the run's stamp."""
     return kind in _COMMITTING
 
 

@@ -1,8 +1,8 @@
-"""Which tables come first: by what they gain for what they cost, within budgets and concurrency.
+"""Chooses which tables of the fleet to maintain first, by benefit per cost, within budgets and concurrency limits.
 
-Benefit, in dollars a month, of one action: what readers no longer pay for files that are gone, plus the health points
-that the action wins back at a price per point, times the chance that no writer gets in its way. Cost: the estimate,
-plus the cores that wait while the action starts.
+The benefit of an action, in dollars per month, is what readers save on requests for removed files, plus the health
+points that it wins back at a price per point, times the probability that no concurrent commit conflicts with it. The
+cost is the estimate, plus the cores that are idle while the action starts.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from typing import Any
 
 from icepack.domain.actions import ActionKind
 from icepack.domain.health import HealthReport, IssueCode
-from icepack.domain.plan.cost import CostEstimate, CostModel, saved_dollars
+from icepack.domain.plan.cost import CostEstimate, CostModel, estimate_saved_dollars
 from icepack.domain.policy import PROPERTY_PREFIX, Policy, PolicyRule, resolve_policy
-from icepack.domain.recommendation.recommend import RecommendedAction
+from icepack.domain.recommendation import RecommendedAction
 from icepack.domain.run import RunRecord
 from icepack.domain.table import TableId, TablePattern, is_internal
 
-CURES: Mapping[IssueCode, ActionKind] = {
+# The action that wins back the points of an issue; no action reliably fixes an issue that is not listed.
+FIXING_ACTIONS: Mapping[IssueCode, ActionKind] = {
     IssueCode.SMALL_FILES: ActionKind.COMPACT,
     IssueCode.DELETE_PRESSURE: ActionKind.COMPACT,
     IssueCode.STALE_COMPACTION: ActionKind.COMPACT,
@@ -31,14 +32,15 @@ CURES: Mapping[IssueCode, ActionKind] = {
     IssueCode.TOO_MANY_SNAPSHOTS: ActionKind.EXPIRE_SNAPSHOTS,
     IssueCode.SNAPSHOTS_PAST_RETENTION: ActionKind.EXPIRE_SNAPSHOTS,
 }
-"""Which action wins back an issue's points; what is not here, no action does for sure."""
 
-LEAST_COST = 1e-9
+# Avoids a division by zero for actions without cost.
+MIN_COST_DOLLARS = 1e-9
+# The layer name of a budget that is set for all tables.
 EVERY_TABLE = "policy"
 
 
 class Resource(StrEnum):
-    """What a budget is in; the value is the policy's key for it."""
+    """The resource that a budget limits; the value is the key of the policy setting."""
 
     DOLLARS = "daily_budget"
     COMPUTE = "daily_compute"
@@ -57,30 +59,30 @@ class Spending:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Pool:
-    """A day's budget, shared by all tables that have it from the same layer."""
+class BudgetPool:
+    """A daily budget, shared by all tables that get it from the same policy layer."""
 
     resource: Resource
     layer: str
     limit: float
 
-    def shown(self, amount: float) -> str:
+    def format_amount(self, amount: float) -> str:
         return f"${amount:.4f}" if self.resource is Resource.DOLLARS else f"{amount:,.0f} core-seconds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A table and what is recommended for it."""
+    """A table and the actions recommended for it."""
 
     table: TableId
     score: int
     actions: tuple[RecommendedAction, ...]
     costs: tuple[Spending, ...]
+    # Dollars per month; costs and benefits have one entry per action.
     benefits: tuple[float, ...]
-    """Dollars a month; both have one entry per action."""
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[BudgetPool, ...] = ()
+    # Why the table cannot be maintained now; empty if it can.
     hold: str = ""
-    """Why it cannot be now; empty if nothing speaks against it."""
 
     @property
     def benefit_dollars(self) -> float:
@@ -90,8 +92,8 @@ class Candidate:
     def cost_dollars(self) -> float:
         return sum(cost.dollars for cost in self.costs)
 
-    def only(self, actions: Sequence[RecommendedAction]) -> Candidate:
-        """With these of its actions alone."""
+    def with_actions(self, actions: Sequence[RecommendedAction]) -> Candidate:
+        """Returns the candidate with only these of its actions."""
         kept = [index for index, action in enumerate(self.actions) if action in actions]
         return replace(
             self,
@@ -102,11 +104,11 @@ class Candidate:
 
     @property
     def value(self) -> float:
-        """What a dollar spent on it brings in a month."""
-        return self.benefit_dollars / max(self.cost_dollars, LEAST_COST)
+        """The monthly benefit per dollar of cost."""
+        return self.benefit_dollars / max(self.cost_dollars, MIN_COST_DOLLARS)
 
 
-class Fate(StrEnum):
+class DecisionOutcome(StrEnum):
     CHOSEN = "chosen"
     HELD = "held"
     OVER_BUDGET = "over_budget"
@@ -115,21 +117,21 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of a candidate in this round, and why."""
+    """Whether a candidate is chosen in this round, and why."""
 
     candidate: Candidate
-    fate: Fate
+    outcome: DecisionOutcome
     reason: str = ""
+    # The chosen actions, in the order in which they run.
     actions: tuple[RecommendedAction, ...] = ()
-    """Those that are chosen, in the order in which they run."""
 
 
-def watched(tables: Iterable[TableId], named: Sequence[TablePattern] = ()) -> list[TableId]:
-    """All but the internal ones, unless the configuration names them."""
+def exclude_internal_tables(tables: Iterable[TableId], named: Sequence[TablePattern] = ()) -> list[TableId]:
+    """Removes internal tables, unless the configuration names them."""
     return [table for table in tables if not is_internal(table) or any(name.matches(table) for name in named)]
 
 
-def benefit_dollars(
+def estimate_benefit_dollars(
     recommended: RecommendedAction,
     health: HealthReport,
     model: CostModel,
@@ -137,25 +139,25 @@ def benefit_dollars(
     scans_per_day: float,
     dollars_per_point: float,
 ) -> float:
-    """An estimate of what the action is worth in a month."""
-    gone = recommended.effect.files_removed + recommended.effect.delete_files_removed
-    points = sum(issue.penalty for issue in health.issues if CURES.get(issue.code) is recommended.kind)
-    worth = saved_dollars(model, gone, scans_per_day) + points * dollars_per_point
+    """Estimates the benefit of the action per month."""
+    removed = recommended.effect.files_removed + recommended.effect.delete_files_removed
+    points = sum(issue.penalty for issue in health.issues if FIXING_ACTIONS.get(issue.code) is recommended.kind)
+    worth = estimate_saved_dollars(model, removed, scans_per_day) + points * dollars_per_point
     return worth * (1 - recommended.conflict_probability)
 
 
-def expected_spending(cost: CostEstimate, model: CostModel) -> Spending:
-    """The estimate, and the cores that wait while the action starts."""
-    waiting = model.startup_seconds * model.parallelism
-    return Spending(cost.dollars + _compute_dollars(waiting, model), cost.compute_seconds + waiting)
+def estimate_spending(cost: CostEstimate, model: CostModel) -> Spending:
+    """Adds the cores that are idle while the action starts to its estimated cost."""
+    idle_seconds = model.startup_seconds * model.parallelism
+    return Spending(cost.dollars + _compute_dollars(idle_seconds, model), cost.compute_seconds + idle_seconds)
 
 
-def realised_spending(run: RunRecord, model: CostModel) -> Spending:
-    """The seconds are measured and count for every core; the requests are those of the estimate."""
-    return realised_spending_of(run.realised_seconds, run.estimate, model)
+def compute_realised_spending(run: RunRecord, model: CostModel) -> Spending:
+    """Computes the cost of a run from its measured duration on all cores and its estimated requests."""
+    return compute_spending(run.realised_seconds, run.estimate, model)
 
 
-def realised_spending_of(seconds: float, estimate: CostEstimate | None, model: CostModel) -> Spending:
+def compute_spending(seconds: float, estimate: CostEstimate | None, model: CostModel) -> Spending:
     compute_seconds = seconds * model.parallelism
     return Spending(_request_dollars(estimate, model) + _compute_dollars(compute_seconds, model), compute_seconds)
 
@@ -171,85 +173,96 @@ def _request_dollars(estimate: CostEstimate | None, model: CostModel) -> float:
     return (gets + estimate.put_requests * model.put_dollars_per_1000) / 1000
 
 
-def pools_of(
+def find_budget_pools(
     base: Policy, rules: Sequence[PolicyRule], table: TableId, properties: Mapping[str, str]
-) -> tuple[Pool, ...]:
-    """The budgets that the table draws on: of each kind, that of the last layer which sets one."""
+) -> tuple[BudgetPool, ...]:
+    """Finds the table's budgets: for each resource, the one from the strongest layer that sets it."""
     policy = resolve_policy(base, rules, table, properties)
-    limits = {resource: _amount(getattr(policy, resource.value)) for resource in Resource}
+    limits = {resource: _to_amount(getattr(policy, resource.value)) for resource in Resource}
     return tuple(
-        Pool(resource, _layer(resource, rules, table, properties), limit)
+        BudgetPool(resource, _find_layer(resource, rules, table, properties), limit)
         for resource, limit in limits.items()
         if limit is not None
     )
 
 
-def _amount(value: Any) -> float | None:
+def _to_amount(value: Any) -> float | None:
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
-def _layer(resource: Resource, rules: Sequence[PolicyRule], table: TableId, properties: Mapping[str, str]) -> str:
+def _find_layer(resource: Resource, rules: Sequence[PolicyRule], table: TableId, properties: Mapping[str, str]) -> str:
     own = (key.removeprefix(PROPERTY_PREFIX) for key in properties if key.startswith(PROPERTY_PREFIX))
     if any(key.replace("-", "_").replace(".", "_") == resource.value for key in own):
         return str(table)
     setting = [rule for rule in rules if resource.value in rule.values and rule.pattern.matches(table)]
-    return max(setting, key=lambda rule: rule.rank(table)).pattern.text if setting else EVERY_TABLE
+    return max(setting, key=lambda rule: rule.specificity(table)).pattern.text if setting else EVERY_TABLE
 
 
-def rank(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """What brings most for a dollar first; among equals the sickest."""
+def rank_candidates(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Sorts by benefit per dollar, highest first; among equals, the lowest health score comes first."""
     return sorted(candidates, key=lambda candidate: (-candidate.value, candidate.score, candidate.table))
 
 
-def choose(candidates: Iterable[Candidate], spent: Mapping[Pool, float], slots: int) -> list[Decision]:
-    """One decision per candidate, in their order of rank; each that is chosen takes a slot and part of its budgets."""
+def choose_candidates(candidates: Iterable[Candidate], spent: Mapping[BudgetPool, float], slots: int) -> list[Decision]:
+    """Decides on every candidate, in order of rank; each chosen one takes a slot and part of its budgets."""
     spent = dict(spent)
     decisions: list[Decision] = []
-    for candidate in rank(candidates):
+    for candidate in rank_candidates(candidates):
         decision = _decide(candidate, spent, slots)
-        if decision.fate is Fate.CHOSEN:
+        if decision.outcome is DecisionOutcome.CHOSEN:
             slots -= 1
-            _draw(decision, spent)
+            _spend(decision, spent)
         decisions.append(decision)
     return decisions
 
 
-def _decide(candidate: Candidate, spent: Mapping[Pool, float], slots: int) -> Decision:
+def _decide(candidate: Candidate, spent: Mapping[BudgetPool, float], slots: int) -> Decision:
     if candidate.hold:
-        return Decision(candidate=candidate, fate=Fate.HELD, reason=candidate.hold)
+        return Decision(candidate=candidate, outcome=DecisionOutcome.HELD, reason=candidate.hold)
     if slots <= 0:
-        return Decision(candidate=candidate, fate=Fate.NO_SLOT, reason="As many tables as allowed have jobs already.")
-    affordable, reason = _affordable(candidate, spent)
+        return Decision(
+            candidate=candidate,
+            outcome=DecisionOutcome.NO_SLOT,
+            reason="The limit of tables with active jobs is reached.",
+        )
+    affordable, reason = _select_affordable(candidate, spent)
     if not affordable:
-        return Decision(candidate=candidate, fate=Fate.OVER_BUDGET, reason=reason)
-    return Decision(candidate=candidate, fate=Fate.CHOSEN, reason=reason, actions=affordable)
+        return Decision(candidate=candidate, outcome=DecisionOutcome.OVER_BUDGET, reason=reason)
+    return Decision(candidate=candidate, outcome=DecisionOutcome.CHOSEN, reason=reason, actions=affordable)
 
 
-def _affordable(candidate: Candidate, spent: Mapping[Pool, float]) -> tuple[tuple[RecommendedAction, ...], str]:
-    """The actions that fit, in order: a compaction that is too dear does not keep the cheap ones from running."""
+def _select_affordable(
+    candidate: Candidate, spent: Mapping[BudgetPool, float]
+) -> tuple[tuple[RecommendedAction, ...], str]:
+    """Returns the actions that fit the budgets; one that is too expensive does not block cheaper ones after it."""
     total, chosen, reason = Spending(), [], ""
     for action, cost in zip(candidate.actions, candidate.costs, strict=True):
-        with_it = total.plus(cost)
-        full = next((pool for pool in candidate.pools if _left(pool, spent) < with_it.of(pool.resource)), None)
+        extended = total.plus(cost)
+        full = next((pool for pool in candidate.pools if _remaining(pool, spent) < extended.of(pool.resource)), None)
         if full is None:
             chosen.append(action)
-            total = with_it
+            total = extended
         else:
-            reason = reason or _over(action, cost, full, spent)
+            reason = reason or _explain_over_budget(action, cost, full, spent)
     return tuple(chosen), reason
 
 
-def _left(pool: Pool, spent: Mapping[Pool, float]) -> float:
+def _remaining(pool: BudgetPool, spent: Mapping[BudgetPool, float]) -> float:
     return pool.limit - spent.get(pool, 0.0)
 
 
-def _over(action: RecommendedAction, cost: Spending, pool: Pool, spent: Mapping[Pool, float]) -> str:
-    needed = pool.shown(cost.of(pool.resource))
-    left = pool.shown(max(_left(pool, spent), 0.0))
-    return f"{action.kind} needs {needed}; {left} of {pool.shown(pool.limit)} is left today ({pool.layer})."
+def _explain_over_budget(
+    action: RecommendedAction, cost: Spending, pool: BudgetPool, spent: Mapping[BudgetPool, float]
+) -> str:
+    needed = pool.format_amount(cost.of(pool.resource))
+    left = pool.format_amount(max(_remaining(pool, spent), 0.0))
+    return (
+        f"{action.kind} needs {needed}, but only {left} of today's budget of {pool.format_amount(pool.limit)} is left "
+        f"({pool.layer})."
+    )
 
 
-def _draw(decision: Decision, spent: dict[Pool, float]) -> None:
+def _spend(decision: Decision, spent: dict[BudgetPool, float]) -> None:
     candidate = decision.candidate
     for action, cost in zip(candidate.actions, candidate.costs, strict=True):
         if action in decision.actions:
@@ -257,5 +270,5 @@ def _draw(decision: Decision, spent: dict[Pool, float]) -> None:
                 spent[pool] = spent.get(pool, 0.0) + cost.of(pool.resource)
 
 
-def held(candidate: Candidate, reason: str) -> Candidate:
+def hold_candidate(candidate: Candidate, reason: str) -> Candidate:
     return replace(candidate, hold=reason)

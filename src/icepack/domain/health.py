@@ -1,6 +1,6 @@
 """HealthReport: a score from 0 to 100 and the issues behind it.
 
-Measured against the table's own properties and the fixed values published here, never against a policy.
+Health is measured against the table's own properties and the fixed limits below, never against a policy.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from statistics import median
 
-from icepack.domain.plan.expiry import expired_snapshots
-from icepack.domain.plan.score import fragment_ratio
-from icepack.domain.plan.select import files_needed
-from icepack.domain.status import PartitionStatus, TableStatus, own_number
+from icepack.domain.plan.expiry import find_expired_snapshots
+from icepack.domain.plan.score import compute_fragment_ratio
+from icepack.domain.plan.select import count_files_needed
+from icepack.domain.status import PartitionStatus, TableStatus, parse_int_property
 from icepack.domain.table import TableId
-from icepack.domain.units import MIB, format_duration, format_size, from_milliseconds
+from icepack.domain.units import MIB, format_count, format_duration, format_size, from_milliseconds
 
 HEALTH_VERSION = 1
 
+# A partition with fewer small files is not an issue, as in Iceberg's own planner, unless they fill a whole file.
 MIN_SMALL_FILES = 5
-"""Fewer in a partition are left to grow, as Iceberg's own planner does, unless they fill a whole file."""
 EXCESS_FILES_AT_FULL_PENALTY = 50
 DELETE_RATIO_LIMIT = 0.1
 DELETE_ROW_SHARE_LIMIT = 0.05
@@ -75,8 +75,8 @@ class HealthReport:
         return any(issue.code is code for issue in self.issues)
 
 
-def assess(status: TableStatus, now: datetime) -> HealthReport:
-    """All issues, worst first, and what is left of 100 points after their penalties."""
+def assess_health(status: TableStatus, now: datetime) -> HealthReport:
+    """Reports all issues, worst first, and the score: 100 minus their penalties."""
     issues = sorted(
         (issue for check in _CHECKS for issue in check(status, now)),
         key=lambda issue: (-issue.penalty, issue.code),
@@ -87,15 +87,16 @@ def assess(status: TableStatus, now: datetime) -> HealthReport:
     )
 
 
-def excess_files(partition: PartitionStatus, target_bytes: int) -> int:
-    """Small files beyond what their bytes need: a lone small file is none too many."""
-    return max(partition.small_files - files_needed(partition.small_bytes, target_bytes), 0)
+def count_excess_files(partition: PartitionStatus, target_bytes: int) -> int:
+    """Counts the small files beyond what their bytes need; a single small file is never in excess."""
+    return max(partition.small_files - count_files_needed(partition.small_bytes, target_bytes), 0)
 
 
-def total_excess_files(status: TableStatus) -> int:
+def count_table_excess_files(status: TableStatus) -> int:
+    """Sums the excess files of all partitions that have enough small files to be worth merging."""
     target = status.target_file_bytes
     return sum(
-        excess_files(partition, target)
+        count_excess_files(partition, target)
         for partition in status.partitions
         if partition.small_files >= MIN_SMALL_FILES or partition.small_bytes >= target
     )
@@ -106,8 +107,8 @@ def _issue(code: IssueCode, penalty: float, sentence: str, **evidence: float) ->
     return Issue(code=code, severity=severity, penalty=round(penalty, 1), sentence=sentence, evidence=evidence)
 
 
-def _small_files(status: TableStatus, now: datetime) -> Iterator[Issue]:
-    excess = total_excess_files(status)
+def _check_small_files(status: TableStatus, now: datetime) -> Iterator[Issue]:
+    excess = count_table_excess_files(status)
     if not excess:
         return
     small = sum(partition.small_files for partition in status.partitions)
@@ -117,7 +118,7 @@ def _small_files(status: TableStatus, now: datetime) -> Iterator[Issue]:
         IssueCode.SMALL_FILES,
         penalty,
         f"{small:,} of {status.data.count:,} data files are smaller than {format_size(status.small_file_bytes)} "
-        f"(average {format_size(status.data.average_bytes)}); {excess:,} of them could go.",
+        f"(average {format_size(status.data.average_bytes)}); compaction can remove {excess:,} of them.",
         small_files=small,
         excess_files=excess,
         data_files=status.data.count,
@@ -126,9 +127,9 @@ def _small_files(status: TableStatus, now: datetime) -> Iterator[Issue]:
     )
 
 
-def _delete_pressure(status: TableStatus, now: datetime) -> Iterator[Issue]:
+def _check_delete_pressure(status: TableStatus, now: datetime) -> Iterator[Issue]:
     live = status.deletes.files - status.deletes.dangling_files
-    ratio = fragment_ratio(status.data.count, live)
+    ratio = compute_fragment_ratio(status.data.count, live)
     row_share = status.deletes.records / max(status.data.records, 1)
     if live <= 0 or (ratio <= DELETE_RATIO_LIMIT and row_share <= DELETE_ROW_SHARE_LIMIT):
         return
@@ -136,8 +137,9 @@ def _delete_pressure(status: TableStatus, now: datetime) -> Iterator[Issue]:
     yield _issue(
         IssueCode.DELETE_PRESSURE,
         penalty,
-        f"{live:,} delete files with {status.deletes.records:,} rows weigh on {status.data.count:,} data files: "
-        f"every read has to merge them.",
+        f"{format_count(live, 'delete file')} with {format_count(status.deletes.records, 'row')} "
+        f"{'applies' if live == 1 else 'apply'} to {format_count(status.data.count, 'data file')}; every read merges "
+        f"them (limits: {DELETE_RATIO_LIMIT:g} delete files per data file, {DELETE_ROW_SHARE_LIMIT:.0%} of rows).",
         delete_files=live,
         delete_records=status.deletes.records,
         ratio=ratio,
@@ -145,18 +147,20 @@ def _delete_pressure(status: TableStatus, now: datetime) -> Iterator[Issue]:
     )
 
 
-def _dangling_deletes(status: TableStatus, now: datetime) -> Iterator[Issue]:
+def _check_dangling_deletes(status: TableStatus, now: datetime) -> Iterator[Issue]:
     count = status.deletes.dangling_files
     if count:
+        verb, pronoun = ("applies", "it") if count == 1 else ("apply", "them")
         yield _issue(
             IssueCode.DANGLING_DELETES,
             5 + min(count / 20, 5.0),
-            f"{count:,} delete files no longer apply to any data file, but are still planned with every read.",
+            f"{format_count(count, 'delete file')} no longer {verb} to any data file, but every scan still plans "
+            f"{pronoun}.",
             dangling_files=count,
         )
 
 
-def _too_many_snapshots(status: TableStatus, now: datetime) -> Iterator[Issue]:
+def _check_snapshot_count(status: TableStatus, now: datetime) -> Iterator[Issue]:
     count = status.snapshots.count
     if count > SNAPSHOT_COUNT_LIMIT:
         yield _issue(
@@ -167,97 +171,95 @@ def _too_many_snapshots(status: TableStatus, now: datetime) -> Iterator[Issue]:
         )
 
 
-def snapshot_age_limit(status: TableStatus) -> timedelta:
-    own = _own_number(status, "history.expire.max-snapshot-age-ms")
+def get_snapshot_age_limit(status: TableStatus) -> timedelta:
+    own = parse_int_property(status.properties, "history.expire.max-snapshot-age-ms")
     return SNAPSHOT_AGE_LIMIT if own is None else from_milliseconds(own)
 
 
-def max_ref_age(status: TableStatus) -> timedelta | None:
-    own = _own_number(status, "history.expire.max-ref-age-ms")
+def get_max_ref_age(status: TableStatus) -> timedelta | None:
+    own = parse_int_property(status.properties, "history.expire.max-ref-age-ms")
     return None if own is None else from_milliseconds(own)
 
 
-def _own_number(status: TableStatus, key: str) -> int | None:
-    return own_number(status.properties, key)
-
-
-def _snapshots_past_retention(status: TableStatus, now: datetime) -> Iterator[Issue]:
-    limit = snapshot_age_limit(status)
-    gone = expired_snapshots(
+def _check_snapshot_age(status: TableStatus, now: datetime) -> Iterator[Issue]:
+    limit = get_snapshot_age_limit(status)
+    expired = find_expired_snapshots(
         status.snapshots,
         older_than=limit,
-        retain_last=_own_number(status, "history.expire.min-snapshots-to-keep") or 1,
+        retain_last=parse_int_property(status.properties, "history.expire.min-snapshots-to-keep") or 1,
         now=now,
-        max_ref_age=max_ref_age(status),
+        max_ref_age=get_max_ref_age(status),
     )
-    old = [entry for entry in status.snapshots.entries if entry.snapshot_id in gone]
+    old = [entry for entry in status.snapshots.entries if entry.snapshot_id in expired]
     if not old:
         return
     oldest = now - min(entry.committed_at for entry in old)
+    verb, keep = ("is", "keeps") if len(old) == 1 else ("are", "keep")
     yield _issue(
         IssueCode.SNAPSHOTS_PAST_RETENTION,
         5 + 10 * min(len(old) / 100, 1.0),
-        f"{len(old):,} snapshots are past their retention of {format_duration(limit)} (the oldest is "
-        f"{format_duration(oldest)} old); they keep files alive that nobody reads.",
+        f"{format_count(len(old), 'snapshot')} {verb} older than the retention of {format_duration(limit)} "
+        f"(oldest: {format_duration(oldest)}) and {keep} unused files in storage.",
         snapshots=len(old),
         oldest_days=oldest.days,
         limit_days=limit.total_seconds() / 86400,
     )
 
 
-def _fragmented_manifests(status: TableStatus, now: datetime) -> Iterator[Issue]:
+def _check_manifest_count(status: TableStatus, now: datetime) -> Iterator[Issue]:
     manifests = status.manifests
-    ideal = ideal_manifests(status)
-    if not too_many_manifests(manifests.count, ideal):
+    ideal = count_ideal_manifests(status)
+    if not has_too_many_manifests(manifests.count, ideal):
         return
     yield _issue(
         IssueCode.FRAGMENTED_MANIFESTS,
         5 + 10 * min((manifests.count - ideal) / 100, 1.0),
-        f"{manifests.count:,} manifests hold {manifests.average_entries:.1f} files each; {ideal:,} would do, "
-        f"and every query plan opens them all.",
+        f"{manifests.count:,} manifests hold {manifests.average_entries:.1f} files each; {ideal:,} would be enough at "
+        f"the target size of {format_size(manifests.target_bytes)}. Query planning reads every manifest.",
         manifests=manifests.count,
         ideal=ideal,
         average_entries=manifests.average_entries,
     )
 
 
-def too_many_manifests(count: int, ideal: int) -> bool:
+def has_too_many_manifests(count: int, ideal: int) -> bool:
     return count > max(MANIFEST_COUNT_FLOOR, 2 * ideal)
 
 
-def ideal_manifests(status: TableStatus) -> int:
-    """As many as the bytes need at the table's own manifest target, data and deletes apart."""
+def count_ideal_manifests(status: TableStatus) -> int:
+    """Counts the manifests needed at the table's own manifest target size; data and deletes need one each."""
     kinds = 2 if status.manifests.delete_manifests else 1
-    return max(kinds, files_needed(status.manifests.bytes, status.manifests.target_bytes))
+    return max(kinds, count_files_needed(status.manifests.bytes, status.manifests.target_bytes))
 
 
-def _oversized_manifests(status: TableStatus, now: datetime) -> Iterator[Issue]:
+def _check_manifest_size(status: TableStatus, now: datetime) -> Iterator[Issue]:
     manifests = status.manifests
     if manifests.largest_bytes > 2 * manifests.target_bytes:
         yield _issue(
             IssueCode.OVERSIZED_MANIFESTS,
             5,
-            f"The largest manifest has {format_size(manifests.largest_bytes)}, over twice the target of "
-            f"{format_size(manifests.target_bytes)}: a plan cannot be spread over it.",
+            f"The largest manifest is {format_size(manifests.largest_bytes)}, more than twice the target of "
+            f"{format_size(manifests.target_bytes)}, so query planning cannot read it in parallel.",
             largest_bytes=manifests.largest_bytes,
             target_bytes=manifests.target_bytes,
         )
 
 
-def _metadata_bloat(status: TableStatus, now: datetime) -> Iterator[Issue]:
+def _check_metadata_size(status: TableStatus, now: datetime) -> Iterator[Issue]:
     metadata = status.metadata
     if metadata.file_bytes > METADATA_BYTES_LIMIT or metadata.log_length > METADATA_LOG_LIMIT:
         yield _issue(
             IssueCode.METADATA_BLOAT,
             5,
-            f"The metadata file has {format_size(metadata.file_bytes)} and {metadata.log_length:,} earlier versions; "
-            f"every reader loads it first.",
+            f"The metadata file is {format_size(metadata.file_bytes)} and lists "
+            f"{format_count(metadata.log_length, 'earlier version')} (limits: {format_size(METADATA_BYTES_LIMIT)}, "
+            f"{METADATA_LOG_LIMIT} versions); every reader loads it first.",
             file_bytes=metadata.file_bytes,
             log_length=metadata.log_length,
         )
 
 
-def _skewed_partitions(status: TableStatus, now: datetime) -> Iterator[Issue]:
+def _check_partition_skew(status: TableStatus, now: datetime) -> Iterator[Issue]:
     sizes = [partition.bytes for partition in status.partitions if partition.data_files]
     if len(sizes) < 5:
         return
@@ -266,37 +268,39 @@ def _skewed_partitions(status: TableStatus, now: datetime) -> Iterator[Issue]:
         yield _issue(
             IssueCode.SKEWED_PARTITIONS,
             3,
-            f"The largest of {len(sizes):,} partitions has {skew:.0f} times the median's bytes; "
-            f"maintenance cannot change that, a different partition spec can.",
+            f"The largest of {len(sizes):,} partitions is {skew:.0f} times the median size (limit: {SKEW_LIMIT:g}); "
+            f"maintenance cannot change that, only a different partition spec can.",
             skew=skew,
             partitions=len(sizes),
         )
 
 
-def _stale_compaction(status: TableStatus, now: datetime) -> Iterator[Issue]:
-    """Only a table that has something to compact can be late with it."""
-    if total_excess_files(status) < 10:
+def _check_compaction_age(status: TableStatus, now: datetime) -> Iterator[Issue]:
+    """A table with fewer than 10 excess files has nothing to compact, so its compaction is never overdue."""
+    if count_table_excess_files(status) < 10:
         return
     last = status.last_compaction_at
     if last is None or now - last > STALE_AFTER:
-        when = "never" if last is None else f"{format_duration(now - last)} ago"
+        when = "Never compacted"
+        if last is not None:
+            when = f"Last compacted {format_duration(now - last)} ago (limit: {format_duration(STALE_AFTER)})"
         yield _issue(
             IssueCode.STALE_COMPACTION,
             5,
-            f"Last compacted: {when}, while small files pile up.",
+            f"{when}, and small files are accumulating.",
             days_since=-1 if last is None else (now - last).days,
         )
 
 
 _CHECKS: tuple[Callable[[TableStatus, datetime], Iterator[Issue]], ...] = (
-    _small_files,
-    _delete_pressure,
-    _dangling_deletes,
-    _too_many_snapshots,
-    _snapshots_past_retention,
-    _fragmented_manifests,
-    _oversized_manifests,
-    _metadata_bloat,
-    _skewed_partitions,
-    _stale_compaction,
+    _check_small_files,
+    _check_delete_pressure,
+    _check_dangling_deletes,
+    _check_snapshot_count,
+    _check_snapshot_age,
+    _check_manifest_count,
+    _check_manifest_size,
+    _check_metadata_size,
+    _check_partition_skew,
+    _check_compaction_age,
 )

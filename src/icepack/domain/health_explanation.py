@@ -1,4 +1,4 @@
-"""A score in plain words: what each issue means, how many points it takes, and who wins them back."""
+"""Explains a health score: what each issue means, how many points it costs, and which action wins them back."""
 
 from __future__ import annotations
 
@@ -6,107 +6,113 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from icepack.domain.actions import ActionKind
-from icepack.domain.fleet import CURES
+from icepack.domain.fleet import FIXING_ACTIONS
 from icepack.domain.health import HealthReport, Issue, IssueCode, Severity
 from icepack.domain.plan.cost import CostEstimate
-from icepack.domain.recommendation.recommend import ExpectedEffect, Recommendation, RecommendedAction
+from icepack.domain.recommendation import ExpectedEffect, Recommendation, RecommendedAction
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
-    """What an issue is called, why it matters, and the most points that it can take."""
+class IssueDescription:
+    """The title of an issue, why it matters, and the most points it can cost."""
 
     title: str
     why: str
     most_points: float
 
 
-MEANINGS: Mapping[IssueCode, Meaning] = {
-    IssueCode.SMALL_FILES: Meaning("Too many small files", "Readers open every file, however little is in it.", 40),
-    IssueCode.DELETE_PRESSURE: Meaning(
-        "Deletes weigh on reads", "Deleted rows are still stored, and every read has to leave them out again.", 25
+ISSUE_DESCRIPTIONS: Mapping[IssueCode, IssueDescription] = {
+    IssueCode.SMALL_FILES: IssueDescription(
+        "Small files", "Readers open every file, however little data it holds.", 40
     ),
-    IssueCode.DANGLING_DELETES: Meaning(
-        "Delete files without use", "They apply to nothing any more, yet every query plan looks at them.", 10
+    IssueCode.DELETE_PRESSURE: IssueDescription(
+        "Delete files to apply", "Deleted rows are still stored, and every read has to filter them out.", 25
     ),
-    IssueCode.TOO_MANY_SNAPSHOTS: Meaning(
-        "Too many snapshots", "Each is listed in the metadata file, which every commit writes anew.", 10
+    IssueCode.DANGLING_DELETES: IssueDescription(
+        "Dangling delete files", "They apply to no data file, but query planning still reads them.", 10
     ),
-    IssueCode.SNAPSHOTS_PAST_RETENTION: Meaning(
-        "Snapshots past their retention", "They keep files on storage that nobody reads.", 15
+    IssueCode.TOO_MANY_SNAPSHOTS: IssueDescription(
+        "Too many snapshots", "Every commit rewrites the metadata file, which lists all of them.", 10
     ),
-    IssueCode.FRAGMENTED_MANIFESTS: Meaning(
-        "Scattered manifests", "Query planning opens them one by one, and they hold next to nothing.", 15
+    IssueCode.SNAPSHOTS_PAST_RETENTION: IssueDescription(
+        "Snapshots past retention", "They keep files in storage that no reader needs.", 15
     ),
-    IssueCode.OVERSIZED_MANIFESTS: Meaning(
-        "Oversized manifests", "One of them is read by one task alone, and planning waits for it.", 5
+    IssueCode.FRAGMENTED_MANIFESTS: IssueDescription(
+        "Fragmented manifests", "Query planning opens every manifest, and each holds only a few files.", 15
     ),
-    IssueCode.METADATA_BLOAT: Meaning("Large metadata file", "Every reader has to load it before anything else.", 5),
-    IssueCode.SKEWED_PARTITIONS: Meaning(
-        "Uneven partitions", "Work on the largest takes as long as all the others together.", 3
+    IssueCode.OVERSIZED_MANIFESTS: IssueDescription(
+        "Oversized manifests", "A single task reads the whole manifest while query planning waits.", 5
     ),
-    IssueCode.STALE_COMPACTION: Meaning("Compaction is overdue", "Small files keep coming and nothing merges them.", 5),
+    IssueCode.METADATA_BLOAT: IssueDescription(
+        "Large metadata file", "Every reader has to load it before anything else.", 5
+    ),
+    IssueCode.SKEWED_PARTITIONS: IssueDescription(
+        "Skewed partitions", "Work on the largest partition takes as long as on all the others together.", 3
+    ),
+    IssueCode.STALE_COMPACTION: IssueDescription(
+        "Overdue compaction", "Writers keep adding small files, and nothing merges them.", 5
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
-    """Why points are missing from 100."""
+class IssueExplanation:
+    """Why an issue lowers the score."""
 
     code: IssueCode
     severity: Severity
     title: str
     sentence: str
     why: str
+    # How many points the issue takes from the score.
     points: float
-    """How many it takes from the score."""
+    # How many points it could take at most.
     most_points: float
-    """How many it could take."""
+    # The action that wins the points back; null if no action reliably does.
     cured_by: ActionKind | None
-    """The action that wins them back; none does for sure where this is null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gain:
-    """What a recommended action should bring, and what it takes; all of it estimated."""
+class ExpectedGain:
+    """The estimated benefit and cost of a recommended action."""
 
     action: ActionKind
     reason: str
+    # How many points the score is expected to win back.
     points: float
-    """How many the score should win back."""
     effect: ExpectedEffect
     cost: CostEstimate
+    # The probability that a concurrent commit conflicts with the action.
     conflict_probability: float
-    """The chance that a writer gets in its way."""
 
 
-def explain(health: HealthReport) -> tuple[Reason, ...]:
-    """The heaviest first."""
-    return tuple(_reason(issue) for issue in health.issues)
+def explain_health(health: HealthReport) -> tuple[IssueExplanation, ...]:
+    """Explains every issue, in the report's order: most points first."""
+    return tuple(_explain_issue(issue) for issue in health.issues)
 
 
-def _reason(issue: Issue) -> Reason:
-    meaning = MEANINGS[issue.code]
-    return Reason(
+def _explain_issue(issue: Issue) -> IssueExplanation:
+    description = ISSUE_DESCRIPTIONS[issue.code]
+    return IssueExplanation(
         code=issue.code,
         severity=issue.severity,
-        title=meaning.title,
+        title=description.title,
         sentence=issue.sentence,
-        why=meaning.why,
+        why=description.why,
         points=issue.penalty,
-        most_points=meaning.most_points,
-        cured_by=CURES.get(issue.code),
+        most_points=description.most_points,
+        cured_by=FIXING_ACTIONS.get(issue.code),
     )
 
 
-def gains(health: HealthReport, recommendation: Recommendation | None) -> tuple[Gain, ...]:
-    """In the order in which the actions run."""
-    return tuple(_gain(health, item) for item in recommendation.actions) if recommendation else ()
+def estimate_gains(health: HealthReport, recommendation: Recommendation | None) -> tuple[ExpectedGain, ...]:
+    """Estimates the gain of each recommended action, in the order in which the actions run."""
+    return tuple(_estimate_gain(health, item) for item in recommendation.actions) if recommendation else ()
 
 
-def _gain(health: HealthReport, recommended: RecommendedAction) -> Gain:
-    points = sum(issue.penalty for issue in health.issues if CURES.get(issue.code) is recommended.kind)
-    return Gain(
+def _estimate_gain(health: HealthReport, recommended: RecommendedAction) -> ExpectedGain:
+    points = sum(issue.penalty for issue in health.issues if FIXING_ACTIONS.get(issue.code) is recommended.kind)
+    return ExpectedGain(
         action=recommended.kind,
         reason=recommended.reason,
         points=round(points, 1),
@@ -116,7 +122,7 @@ def _gain(health: HealthReport, recommended: RecommendedAction) -> Gain:
     )
 
 
-def expected_score(health: HealthReport, recommendation: Recommendation | None) -> int:
-    """Once all of it has run, if it does what is expected of it."""
-    won = sum(gain.points for gain in gains(health, recommendation))
+def estimate_score(health: HealthReport, recommendation: Recommendation | None) -> int:
+    """Estimates the score after all recommended actions have had their expected effect."""
+    won = sum(gain.points for gain in estimate_gains(health, recommendation))
     return max(health.score, round(min(100 - sum(issue.penalty for issue in health.issues) + won, 100)))

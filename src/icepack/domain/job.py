@@ -1,6 +1,6 @@
-"""Job: one action on one table that waits, runs under a claim and ends once.
+"""Job: one action on one table. A job is queued, runs under a claim and ends exactly once.
 
-The states and the moves between them are TRANSITIONS below, drawn in docs/job-states.md.
+TRANSITIONS lists the allowed state changes; docs/job-states.md has a diagram of them.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
 }
 
 
-def sources(state: JobState) -> tuple[JobState, ...]:
-    """From where a job may come into the state."""
+def list_source_states(state: JobState) -> tuple[JobState, ...]:
+    """Lists the states from which a job may change to this state."""
     return tuple(origin for origin, targets in TRANSITIONS.items() if state in targets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """What is asked for: a larger priority goes first."""
+    """A request to run an action; jobs with a larger priority run first."""
 
     table: TableId
     action: Action
@@ -61,30 +61,33 @@ class JobRequest:
     max_attempts: int = DEFAULT_MAX_ATTEMPTS
     requester: str = ""
     idempotency_key: str | None = None
+    # Identifies the original request: repeating it with the same idempotency key is accepted, even if its parameters
+    # were completed differently since.
     fingerprint: str = ""
-    """Of what the caller asked for; with it, a key that is used again means the same whatever was made of it since."""
     trace_context: str = ""
     retry_of: UUID | None = None
     estimated_seconds: float | None = None
 
     def __post_init__(self) -> None:
         if abs(self.priority) > MAX_PRIORITY:
-            raise InvalidOption(f"Priority {self.priority} is out of range.", f"Use at most {MAX_PRIORITY:,}.")
+            raise InvalidOption(
+                f"Priority {self.priority} is out of range.", f"Use -{MAX_PRIORITY:,} to {MAX_PRIORITY:,}."
+            )
         if self.max_attempts < 1:
-            raise InvalidOption(f"{self.max_attempts} attempts are too few.", "A job needs at least one.")
+            raise InvalidOption(f"Cannot run a job with {self.max_attempts} attempts.", "Allow at least one.")
         if self.not_before is not None and self.not_before.tzinfo is None:
             raise InvalidOption(f"{self.not_before.isoformat()} has no time zone.", "Add one, such as Z for UTC.")
 
     @property
     def digest(self) -> str:
-        """The same for equal actions with equal parameters, whatever the order of their options."""
+        """A hash that is equal for equal actions with equal parameters, whatever the order of their options."""
         text = json.dumps(action_to_json(self.action), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhaseMark:
-    """When a phase began; it lasted until the next did, or until the job ended."""
+    """When a phase started; it lasts until the next phase starts or the job ends."""
 
     phase: Phase
     started_at: datetime
@@ -92,22 +95,22 @@ class PhaseMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobProgress:
-    """How far a running job is; all in all, not since the last time."""
+    """The progress of a running job; the numbers are totals, not increments."""
 
     partitions_completed: int = 0
     partitions_total: int = 0
     files_processed: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    # The partitions that are being rewritten now, if the engine reports them.
     working_on: tuple[str, ...] = ()
-    """Partitions that are rewritten right now, where the engine tells."""
+    # The phases of the last attempt, in order; an attempt that is planned again repeats them.
     phases: tuple[PhaseMark, ...] = ()
-    """Of the last attempt, in order; one that is planned anew goes through them again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOutcome:
-    """How a claim ended the job for good."""
+    """The final state that a worker reports for its job."""
 
     state: JobState
     message: str = ""
@@ -115,12 +118,12 @@ class JobOutcome:
 
     def __post_init__(self) -> None:
         if not self.state.is_final:
-            raise ValueError(f"{self.state} is no end of a job")
+            raise ValueError(f"{self.state} is not a final job state")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A job as the database knows it; `number` grows in the order of submission."""
+    """A job as stored in the database; `number` increases in the order of submission."""
 
     id: UUID
     number: int
@@ -130,11 +133,11 @@ class Job:
     priority: int
     max_attempts: int
     submitted_at: datetime
+    # Counted at claim, so that a worker that dies has used one attempt as well.
     attempts: int = 0
-    """Counted at claim, so that a worker that died has used one up too."""
     not_before: datetime | None = None
+    # When the job becomes due, if it is not due yet: set by the submitter or by the delay of a retry.
     waits_until: datetime | None = None
-    """Set while it is too early to run, whether the submitter or a retry's delay asked for that."""
     started_at: datetime | None = None
     finished_at: datetime | None = None
     requester: str = ""
@@ -149,8 +152,8 @@ class Job:
     details: Mapping[str, Any] | None = None
     retry_of: UUID | None = None
     collapsed_into: UUID | None = None
+    # The estimated duration of a run; null if there is no estimate.
     estimated_seconds: float | None = None
-    """How long a run should take; null where nobody has worked it out."""
     version: int = JOB_VERSION
 
     @property
@@ -164,14 +167,14 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A worker's right to run a job: every write states its fence, a number that only grows."""
+    """A worker's claim on a job; every write carries its fence, a number that only increases."""
 
     job: Job
     fence: int
     worker: str
     lease: timedelta
+    # By the database's clock, because leases use no other clock.
     lease_ends_at: datetime
-    """By the database's clock, which is the only one that counts."""
 
     @property
     def job_id(self) -> UUID:
@@ -182,20 +185,20 @@ class Claim:
         return self.job.table
 
 
-class Submitted(StrEnum):
-    """What became of a submission."""
+class SubmissionOutcome(StrEnum):
+    """Whether a submission created a job or returned an existing one."""
 
     CREATED = "created"
+    # An equal job was already queued, and is returned instead.
     COLLAPSED = "collapsed"
-    """An equal job was queued already."""
+    # The idempotency key was used before, and its job is returned.
     REPEATED = "repeated"
-    """Its idempotency key had been seen before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     job: Job
-    outcome: Submitted
+    outcome: SubmissionOutcome
 
 
 class JobEventKind(StrEnum):
@@ -212,13 +215,13 @@ class JobEventKind(StrEnum):
     LOCKED = "locked"
     RELEASED = "released"
     BROKEN = "broken"
+    # A span of the job's trace: the run, its planning, its execution or its commit.
     SPAN = "span"
-    """A stretch of its trace: the run, its planning, its execution, its commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEvent:
-    """One line of a job's story; the number of a claim's event is its fence."""
+    """One event of a job; the number of a claim event is the claim's fence."""
 
     number: int
     job_id: UUID | None
@@ -228,61 +231,61 @@ class JobEvent:
     actor: str = ""
     attempt: int = 0
     message: str = ""
+    # For a span: its ids, when it started and ended, and its error.
     details: Mapping[str, Any] | None = None
-    """Of a span: its ids, when it started and ended, and what went wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs to list; what is left out does not narrow."""
+    """Which jobs to list; a condition that is not set does not restrict the list."""
 
     states: frozenset[JobState] = frozenset()
     table: TableId | None = None
     catalog: str | None = None
     kind: ActionKind | None = None
     requester: str | None = None
+    # Jobs that are queued or running, or ended at or after this time.
     since: datetime | None = None
-    """Those that wait, run or have ended at or after this moment."""
+    # Jobs that were submitted before this time.
     until: datetime | None = None
-    """Those that were asked for before this moment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPage:
-    """The newest first; `next_before` asks for the page after this one."""
+    """A page of jobs, newest first; `next_before` requests the next page."""
 
     jobs: tuple[Job, ...]
     next_before: int | None
 
 
 class ClaimLost(IcepackError):
-    """The write of a worker whose claim has gone to another, or ended; it changed nothing."""
+    """A worker tried to write with a claim that it no longer holds; nothing was written."""
 
     def __init__(self, claim: Claim) -> None:
         super().__init__(
             f"Worker '{claim.worker}' no longer holds job {claim.job_id} (fence {claim.fence}); nothing was written.",
-            "Stop working on it: the job was handed on, cancelled or its lock broken.",
+            "Stop working on it: another worker has claimed the job, it was cancelled, or its lock was broken.",
         )
         self.claim = claim
 
 
 class JobNotFound(UsageError):
     def __init__(self, job_id: UUID) -> None:
-        super().__init__(f"There is no job {job_id}.", "It may have been pruned.")
+        super().__init__(f"Job {job_id} not found.", "It may have been deleted when its retention ended.")
         self.job_id = job_id
 
 
 class JobStateConflict(UsageError):
-    """The state machine has no such move."""
+    """The job's state does not allow the requested change."""
 
-    def __init__(self, job: Job, wish: str) -> None:
-        super().__init__(f"Job {job.id} is {job.state} and cannot be {wish}.")
+    def __init__(self, job: Job, change: str) -> None:
+        super().__init__(f"Job {job.id} is {job.state} and cannot be {change}.")
         self.job = job
 
 
 class IdempotencyKeyReused(UsageError):
     def __init__(self, key: str, job: Job) -> None:
         super().__init__(
-            f"Idempotency key '{key}' belongs to job {job.id}, which asks for something else.", "Use a new key."
+            f"Idempotency key '{key}' belongs to job {job.id}, which has a different request.", "Use a new key."
         )
         self.job = job

@@ -1,4 +1,4 @@
-"""Storage locations compared as places, not as strings."""
+"""Compares storage locations by what they refer to, not as strings, and tracks where tables are stored."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ from typing import Any
 
 from icepack.domain.table import TableId
 
+# Table properties that name further locations of a table's files.
 OWN_PATH_PROPERTIES = (
     "write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path",
 )  # fmt: skip
-"""Table properties that name further places where a table's files lie."""
+
+# The most locations that a run record lists for one table or catalog.
+MAX_LISTED_LOCATIONS = 100
 
 _EQUAL_SCHEMES = {"s3a": "s3", "s3n": "s3", "abfss": "abfs", "wasbs": "wasb"}
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*):(.*)", re.DOTALL)
 
 
 def normalize_location(location: str) -> str:
-    """One spelling per place: `s3a://b/x/` and `s3://b/x` are the same, and so are `file:/x` and `/x`."""
+    """Returns one spelling per location: `s3a://b/x/` equals `s3://b/x`, and `file:/x` equals `/x`."""
     found = _SCHEME.fullmatch(location)
     scheme, rest = (found[1].lower(), found[2]) if found else ("file", location)
     scheme = _EQUAL_SCHEMES.get(scheme, scheme)
@@ -31,44 +34,44 @@ def normalize_location(location: str) -> str:
 
 
 def is_inside(inner: str, outer: str) -> bool:
-    """Whether `inner` is `outer` or lies below it."""
-    place, parent = normalize_location(inner), normalize_location(outer)
-    return place == parent or place.startswith(parent + "/")
+    """Whether `inner` is `outer` or a location below it."""
+    child, parent = normalize_location(inner), normalize_location(outer)
+    return child == parent or child.startswith(parent + "/")
 
 
-def overlap(one: str, other: str) -> bool:
+def locations_overlap(one: str, other: str) -> bool:
     return is_inside(one, other) or is_inside(other, one)
 
 
-def own_places(location: str, properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Every place that a table's metadata names for its files."""
+def list_table_locations(location: str, properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Lists every location that a table's metadata names for its files."""
     return (location, *(properties[key] for key in OWN_PATH_PROPERTIES if properties.get(key)))
 
 
-def folder_above(metadata_location: str) -> str:
-    """The table's folder, where its metadata lies in `metadata/` as usual; else the folder of the metadata file."""
+def infer_table_location(metadata_location: str) -> str:
+    """Returns the folder above `metadata/`, where tables usually are; otherwise the folder of the metadata file."""
     folder = metadata_location.rpartition("/")[0]
     return folder.removesuffix("/metadata")
 
 
-def is_place(text: str) -> bool:
-    """Whether it names a folder, and not only something that a server knows by that name."""
+def is_location(text: str) -> bool:
+    """Whether the text is a path or URI, as opposed to a name that only a catalog server can resolve."""
     return text.startswith("/") or "://" in text or text.startswith("file:/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssumedLocations:
-    """Where a table that cannot be read, or all tables of a catalog that does not answer, are assumed to lie."""
+    """Where an unreadable table, or all tables of an unavailable catalog, are assumed to be stored."""
 
     catalog: str
+    # None means the whole catalog.
     table: TableId | None
-    """None stands for the whole catalog."""
+    # Why the locations are not known.
     reason: str
-    """Why it is not known."""
+    # Empty if there is nothing to derive them from.
     locations: tuple[str, ...] = ()
-    """Empty where there is nothing to go by."""
+    # What the assumption is based on.
     basis: str = "nothing"
-    """What the assumption is made from."""
 
     @property
     def name(self) -> str:
@@ -77,24 +80,24 @@ class AssumedLocations:
     @property
     def sentence(self) -> str:
         if not self.locations:
-            return f"{self.name}: nothing is known of where its files lie. {self.reason}"
-        shown = ", ".join(self.locations[:5]) + (
-            f" and {len(self.locations) - 5:,} more" if len(self.locations) > 5 else ""
-        )
-        return f"{self.name} lies at {shown}, by {self.basis}. {self.reason}"
+            return f"{self.name}: the location of its files is unknown. {self.reason}"
+        more = f" and {len(self.locations) - 5:,} more" if len(self.locations) > 5 else ""
+        listed = ", ".join(self.locations[:5]) + more
+        return f"{self.name} is assumed to be stored at {listed}, based on {self.basis}. {self.reason}"
 
     @property
     def clause(self) -> str:
+        """The end of a sentence that begins with `where`."""
         if self.table is None:
-            return f"tables of catalog '{self.catalog}', which does not answer, are assumed to lie"
-        return f"table {self.table}, which cannot be read, is assumed to lie"
+            return f"tables of catalog '{self.catalog}', which is unavailable, are assumed to be stored"
+        return f"table {self.table}, which cannot be read, is assumed to be stored"
 
     def to_details(self) -> dict[str, Any]:
-        """As the run record keeps it."""
+        """Returns the JSON that the run record keeps in `details.assumed_locations`."""
         return {
             "catalog": self.catalog,
             "table": None if self.table is None else str(self.table),
-            "locations": list(self.locations[:SHOWN_LOCATIONS]),
+            "locations": list(self.locations[:MAX_LISTED_LOCATIONS]),
             "locations_count": len(self.locations),
             "basis": self.basis,
             "reason": self.reason,
@@ -102,44 +105,46 @@ class AssumedLocations:
         }
 
 
-SHOWN_LOCATIONS = 100
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableLocations:
-    """Where all tables of all catalogs lie, as far as that is known, and what is assumed of the others."""
+    """The locations of all readable tables in all catalogs, and the assumed locations of the others."""
 
     known: Mapping[TableId, tuple[str, ...]] = field(default_factory=dict)
     assumed: tuple[AssumedLocations, ...] = ()
 
-    def assumed_besides(self, table: TableId) -> tuple[AssumedLocations, ...]:
+    def assumed_except(self, table: TableId) -> tuple[AssumedLocations, ...]:
         return tuple(item for item in self.assumed if item.table != table)
 
-    def besides(self, table: TableId) -> dict[str, str]:
-        """The places of all other tables, by place, each with the end of a sentence: `where table a.b.c lies`."""
+    def others(self, table: TableId) -> dict[str, str]:
+        """Maps the locations of all other tables to the end of a sentence: `where table a.b.c is stored`."""
         known = {
-            place: f"table {other} lies" for other, places in self.known.items() if other != table for place in places
+            location: f"table {other} is stored"
+            for other, locations in self.known.items()
+            if other != table
+            for location in locations
         }
-        assumed = {place: item.clause for item in self.assumed_besides(table) for place in item.locations}
+        assumed = {location: item.clause for item in self.assumed_except(table) for location in item.locations}
         return assumed | known
 
 
 def default_locations(table: TableId, roots: Iterable[str], folders: Iterable[str]) -> tuple[str, ...]:
-    """Where catalogs put a table by themselves: below a warehouse by namespace and name, or in the namespace's folder.
+    """Lists where catalogs create a table by default: in the namespace's folder, or below a warehouse by its name.
 
     Hive and Glue add `.db` to the namespace.
     """
-    below = ["/".join(table.namespace), ".".join(table.namespace)]
-    spelled = dict.fromkeys((*below, f"{below[-1]}.db"))
-    by_root = [f"{root.rstrip('/')}/{namespace}/{table.name}" for root in roots for namespace in spelled]
+    dotted = ".".join(table.namespace)
+    namespaces = dict.fromkeys(("/".join(table.namespace), dotted, f"{dotted}.db"))
+    by_root = [f"{root.rstrip('/')}/{namespace}/{table.name}" for root in roots for namespace in namespaces]
     by_folder = [f"{folder.rstrip('/')}/{table.name}" for folder in folders]
     return tuple(dict.fromkeys((*by_folder, *by_root)))
 
 
 def namespace_folders(table: TableId, known: Mapping[TableId, tuple[str, ...]]) -> tuple[str, ...]:
-    """The folders in which the other tables of the same namespace lie under their own name."""
-    siblings = {places[0].rstrip("/") for other, places in known.items() if _are_siblings(other, table) and places}
-    return tuple(sorted({place.rpartition("/")[0] for place in siblings}))
+    """Lists the parent folders of the other tables in the same namespace."""
+    siblings = {
+        locations[0].rstrip("/") for other, locations in known.items() if _are_siblings(other, table) and locations
+    }
+    return tuple(sorted({location.rpartition("/")[0] for location in siblings}))
 
 
 def _are_siblings(one: TableId, other: TableId) -> bool:

@@ -1,6 +1,7 @@
-"""Policy: what may be done to a table, and by which thresholds.
+"""Policy: which actions may run on a table, and with which thresholds.
 
-Layers, later wins: defaults < catalog < namespace glob < table glob < the table's own `icepack.*` properties.
+Layers, from weakest to strongest: defaults, catalog, namespace glob, table glob, the table's own `icepack.*`
+properties. The most specific rule wins.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ DEFAULT_ACTIONS = tuple(kind for kind in ActionKind if kind is not ActionKind.CO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The rules for one table, all layers merged."""
+    """The settings for one table, with all layers merged."""
 
     enabled: bool = True
     actions: tuple[ActionKind, ...] = DEFAULT_ACTIONS
+    # None lets icepack choose the strategy by the issues of the table.
     strategy: Strategy | None = None
-    """None lets icepack choose by what is wrong with the table."""
     layout: Layout = Layout.BINPACK
     columns: tuple[str, ...] = ()
     target_file_size: int = DEFAULT_TARGET_FILE_BYTES
@@ -40,8 +41,8 @@ class Policy:
     min_input_files: int = 5
     fragment_ratio_threshold: float = 0.1
     engine: RewriteEngine = RewriteEngine.NATIVE
+    # How much of the data that a compaction rewrites is compared by value before it is committed.
     proof: ProofLevel = ProofLevel.SAMPLED
-    """How much of what a compaction rewrites is compared by value before it is committed."""
     partial_progress: bool = False
     partition_filter: str | None = None
     open_partition_grace: timedelta = timedelta(hours=1)
@@ -51,54 +52,54 @@ class Policy:
     orphan_interval: timedelta = timedelta(days=7)
     max_orphan_files: int = 100_000
     max_orphan_share: float = 0.5
+    # How long to wait before an action is recommended again, if nothing was written since it last ran.
     repeat_after: timedelta = timedelta(hours=1)
-    """How long an action that ran is not asked for again while the table has not changed much."""
     max_cost: float | None = None
+    # How often the table is read; used to estimate what removing a file saves.
     scans_per_day: float = 24.0
-    """How often the table is read: what a file that is gone saves is weighed by it."""
+    # Maintenance windows in which jobs may start automatically; empty means at any time.
     windows: tuple[Window, ...] = ()
-    """When jobs may be handed out by themselves; empty is at any time."""
+    # Dollars per day, shared by all tables that get this setting from the same layer.
     daily_budget: float | None = None
-    """Dollars a day, shared by all tables that have it from the same layer."""
+    # Core time per day, shared in the same way.
     daily_compute: timedelta | None = None
-    """Time of one core a day, shared likewise."""
 
 
-def _flag(value: Any) -> bool:
+def _parse_bool(value: Any) -> bool:
     text = str(value).strip().lower()
     if text not in ("true", "false", "yes", "no", "on", "off", "1", "0"):
         raise ValueError(f"'{value}' is not true or false")
     return text in ("true", "yes", "on", "1")
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _parse_names(value: Any) -> tuple[str, ...]:
     items = value.split(",") if isinstance(value, str) else value
     return tuple(str(item).strip() for item in items if str(item).strip())
 
 
-def _choice(kind: type[StrEnum]) -> Callable[[Any], Any]:
-    def chosen(value: Any) -> Any:
+def _choice_parser(kind: type[StrEnum]) -> Callable[[Any], Any]:
+    def parse_choice(value: Any) -> Any:
         try:
             return kind(value)
         except ValueError:
-            raise ValueError(f"'{value}' is none of {', '.join(kind)}") from None
+            raise ValueError(f"'{value}' is not one of {', '.join(kind)}") from None
 
-    return chosen
+    return parse_choice
 
 
-def _action_kinds(value: Any) -> tuple[ActionKind, ...]:
-    named = {_choice(ActionKind)(name.replace("-", "_")) for name in _names(value)}
+def _parse_action_kinds(value: Any) -> tuple[ActionKind, ...]:
+    named = {_choice_parser(ActionKind)(name.replace("-", "_")) for name in _parse_names(value)}
     return tuple(kind for kind in ActionKind if kind in named)
 
 
-def _whole(value: Any) -> int:
+def _parse_int(value: Any) -> int:
     try:
         return int(str(value))
     except ValueError:
         raise ValueError(f"'{value}' is not a whole number") from None
 
 
-def _number(value: Any) -> float:
+def _parse_number(value: Any) -> float:
     try:
         number = float(str(value))
     except ValueError:
@@ -108,128 +109,128 @@ def _number(value: Any) -> float:
     return number
 
 
-def _optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value in (None, "", "auto", "none") else read(value)
+def _optional_parser(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value in (None, "", "auto", "none") else parse(value)
 
 
-def _at_least(least: float, read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def checked(value: Any) -> Any:
-        number = read(value)
-        if number < least:
-            raise ValueError(f"'{value}' is less than {least}")
+def _min_parser(minimum: float, parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def parse_with_minimum(value: Any) -> Any:
+        number = parse(value)
+        if number < minimum:
+            raise ValueError(f"'{value}' is less than the minimum of {minimum}")
         return number
 
-    return checked
+    return parse_with_minimum
 
 
-def _share(value: Any) -> float:
-    number = _number(value)
+def _parse_share(value: Any) -> float:
+    number = _parse_number(value)
     if not 0 <= number <= 1:
         raise ValueError(f"'{value}' is not between 0 and 1")
     return number
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "enabled": _flag,
-    "actions": _action_kinds,
-    "strategy": _optional(_choice(Strategy)),
-    "layout": _choice(Layout),
-    "columns": _names,
-    "target_file_size": _at_least(1, parse_size),
+_PARSERS: dict[str, Callable[[Any], Any]] = {
+    "enabled": _parse_bool,
+    "actions": _parse_action_kinds,
+    "strategy": _optional_parser(_choice_parser(Strategy)),
+    "layout": _choice_parser(Layout),
+    "columns": _parse_names,
+    "target_file_size": _min_parser(1, parse_size),
     "small_file_threshold": parse_size,
-    "max_files_per_partition": _at_least(1, _whole),
-    "min_input_files": _at_least(1, _whole),
-    "fragment_ratio_threshold": _at_least(0, _number),
-    "engine": _choice(RewriteEngine),
-    "proof": _choice(ProofLevel),
-    "partial_progress": _flag,
-    "partition_filter": _optional(str),
+    "max_files_per_partition": _min_parser(1, _parse_int),
+    "min_input_files": _min_parser(1, _parse_int),
+    "fragment_ratio_threshold": _min_parser(0, _parse_number),
+    "engine": _choice_parser(RewriteEngine),
+    "proof": _choice_parser(ProofLevel),
+    "partial_progress": _parse_bool,
+    "partition_filter": _optional_parser(str),
     "open_partition_grace": parse_duration,
     "snapshot_retention": parse_duration,
-    "min_snapshots_to_keep": _at_least(1, _whole),
+    "min_snapshots_to_keep": _min_parser(1, _parse_int),
     "orphan_retention": parse_duration,
     "orphan_interval": parse_duration,
-    "max_orphan_files": _at_least(0, _whole),
-    "max_orphan_share": _share,
+    "max_orphan_files": _min_parser(0, _parse_int),
+    "max_orphan_share": _parse_share,
     "repeat_after": parse_duration,
-    "max_cost": _optional(_at_least(0, _number)),
-    "scans_per_day": _at_least(0, _number),
+    "max_cost": _optional_parser(_min_parser(0, _parse_number)),
+    "scans_per_day": _min_parser(0, _parse_number),
     "windows": parse_windows,
-    "daily_budget": _optional(_at_least(0, _number)),
-    "daily_compute": _optional(parse_duration),
+    "daily_budget": _optional_parser(_min_parser(0, _parse_number)),
+    "daily_compute": _optional_parser(parse_duration),
 }
 
 POLICY_KEYS = tuple(field.name for field in fields(Policy))
 
 
 def read_policy_values(values: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The values as the policy's types; an unknown key or a bad value names `where` it stands."""
-    read: dict[str, Any] = {}
+    """Parses policy settings; errors for an unknown key or an invalid value name their source, `where`."""
+    parsed: dict[str, Any] = {}
     for key, value in values.items():
         name = key.replace("-", "_").replace(".", "_")
-        if name not in _READERS:
-            raise ConfigError(f"{where}: '{key}' is no policy setting.", f"There are: {', '.join(POLICY_KEYS)}.")
-        read[name] = _read(_READERS[name], key, value, where)
-    return read
+        if name not in _PARSERS:
+            raise ConfigError(f"{where}: '{key}' is not a policy setting.", f"Use one of: {', '.join(POLICY_KEYS)}.")
+        parsed[name] = _parse(_PARSERS[name], key, value, where)
+    return parsed
 
 
-def _read(reader: Callable[[Any], Any], key: str, value: Any, where: str) -> Any:
+def _parse(parser: Callable[[Any], Any], key: str, value: Any, where: str) -> Any:
     try:
-        return reader(value)
+        return parser(value)
     except (ValueError, TypeError) as exc:
         raise ConfigError(f"{where}: '{key}': {exc}.") from exc
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """Settings for every table that the pattern matches."""
+    """Policy settings for every table that matches the pattern."""
 
     pattern: TablePattern
     values: Mapping[str, Any]
 
-    def rank(self, table: TableId) -> tuple[int, int, int, int]:
-        """Catalog rules first, then namespace globs, then table globs; among equals the more literal one later.
+    def specificity(self, table: TableId) -> tuple[int, int, int, int]:
+        """Sort key: catalog rules first, then namespace globs, then table globs; among equals, more literal ones later.
 
-        How deep a pattern reaches depends on the table: `sales.*` may mean a catalog or a namespace.
+        It depends on the table, because `sales.*` may name a catalog or a namespace.
         """
         parts = self.pattern.parts
         literal = [quoted or not set("*?[") & set(part) for part, quoted in parts]
-        depth = (self.pattern.left_out(table) or 0) + len(parts) - (parts[-1] == ("*", False))
+        depth = (self.pattern.omitted_parts(table) or 0) + len(parts) - (parts[-1] == ("*", False))
         return (depth, literal[-1], sum(literal), len(self.pattern.text))
 
 
 def resolve_policy(base: Policy, rules: Sequence[PolicyRule], table: TableId, properties: Mapping[str, str]) -> Policy:
-    """The one policy that holds for `table`."""
+    """Merges the base policy, all matching rules and the table's properties into the table's policy."""
     policy = base
-    fitting = (rule for rule in rules if rule.pattern.matches(table))
-    for rule in sorted(fitting, key=lambda rule: rule.rank(table)):
+    matching = (rule for rule in rules if rule.pattern.matches(table))
+    for rule in sorted(matching, key=lambda rule: rule.specificity(table)):
         policy = replace(policy, **rule.values)
-    return replace(policy, **_from_properties(table, properties))
+    return replace(policy, **_parse_properties(table, properties))
 
 
-def _milliseconds(value: Any) -> timedelta:
-    return from_milliseconds(_at_least(0, _whole)(value))
+def _parse_milliseconds(value: Any) -> timedelta:
+    return from_milliseconds(_min_parser(0, _parse_int)(value))
 
 
 _ICEBERG_PROPERTIES: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "write.target-file-size-bytes": ("target_file_size", _at_least(1, _whole)),
-    "history.expire.max-snapshot-age-ms": ("snapshot_retention", _milliseconds),
-    "history.expire.min-snapshots-to-keep": ("min_snapshots_to_keep", _at_least(1, _whole)),
+    "write.target-file-size-bytes": ("target_file_size", _min_parser(1, _parse_int)),
+    "history.expire.max-snapshot-age-ms": ("snapshot_retention", _parse_milliseconds),
+    "history.expire.min-snapshots-to-keep": ("min_snapshots_to_keep", _min_parser(1, _parse_int)),
 }
 
 
-def own_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """Those of a table's properties from which its policy follows."""
+def select_policy_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Returns the table properties that affect the table's policy."""
     return {
         key: value for key, value in properties.items() if key.startswith(PROPERTY_PREFIX) or key in _ICEBERG_PROPERTIES
     }
 
 
-def _from_properties(table: TableId, properties: Mapping[str, str]) -> dict[str, Any]:
+def _parse_properties(table: TableId, properties: Mapping[str, str]) -> dict[str, Any]:
     where = f"The properties of {table}"
     values = {
-        name: _read(reader, key, properties[key], where)
-        for key, (name, reader) in _ICEBERG_PROPERTIES.items()
+        name: _parse(parser, key, properties[key], where)
+        for key, (name, parser) in _ICEBERG_PROPERTIES.items()
         if key in properties
     }
     own = {

@@ -1,4 +1,4 @@
-"""RunRecord: what was planned, what happened, and what it cost and gained."""
+"""RunRecord: what a run planned, what it did, and its estimated and actual cost and effect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from uuid import UUID
 
 from icepack.domain.actions import Action, ActionKind
 from icepack.domain.plan.cost import CostEstimate
-from icepack.domain.recommendation.recommend import ExpectedEffect
+from icepack.domain.recommendation import ExpectedEffect
 from icepack.domain.status import SizeBucket, TableStatus
 from icepack.domain.table import TableId
 from icepack.domain.verification import ValueProof
@@ -30,13 +30,13 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """What a run writes into the summary of every snapshot it commits."""
+    """Identifies a run in the summary of every snapshot that it commits."""
 
     job_id: UUID
+    # The attempt of the job; a manual run, which has no job, counts its own attempts.
     attempt: int = 1
-    """The job's; a run by hand, which has no job, counts its own."""
+    # Increases each time that an attempt is planned again.
     batch: int = 1
-    """Grows with each time that an attempt is planned anew."""
 
     def properties(self, version: str) -> dict[str, str]:
         return {
@@ -49,7 +49,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """A table's figures at one moment, small enough to keep forever."""
+    """The totals of a table at one time, small enough to keep forever."""
 
     snapshot_id: int | None
     data_files: int
@@ -65,7 +65,7 @@ class Totals:
         return self.bytes / self.data_files if self.data_files else 0.0
 
 
-def totals(status: TableStatus, score: int) -> Totals:
+def compute_totals(status: TableStatus, score: int) -> Totals:
     return Totals(
         snapshot_id=status.snapshot_id,
         data_files=status.data.count,
@@ -80,7 +80,7 @@ def totals(status: TableStatus, score: int) -> Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitFacts:
-    """One snapshot of ours beside its own parent, as the manifests tell it."""
+    """One of icepack's commits compared with its parent snapshot, according to the manifests."""
 
     snapshot_id: int
     parent_id: int | None
@@ -93,42 +93,42 @@ class CommitFacts:
     removed_bytes: int
     added_delete_files: int
     removed_delete_files: int
+    # Delete files of the parent in the rewritten partitions; if 0, record counts alone prove that no row changed.
     deletes_before: int
-    """Delete files the parent had in the partitions that were rewritten; 0 makes the records conclusive."""
     live_files_before: int
     live_files_after: int
     live_records_before: int
     live_records_after: int
+    # False if the parent has expired in the meantime, so that there is nothing to compare with.
     parent_known: bool = True
-    """False when the parent has expired meanwhile, so that there is nothing to compare with."""
+    # The attempt in its stamp; 0 if it has none.
     attempt: int = 0
-    """As its stamp says; 0 where it does not."""
+    # Deleted rows that a native rewrite dropped, counted before its commit; None for other commits.
     rows_dropped: int | None = None
-    """Deleted rows that a native rewrite has left out, counted before its commit."""
+    # Whether the commit contains only a part of what the action planned.
     is_part: bool = False
-    """Whether the commit holds only part of what the action planned."""
+    # Added data files by size; empty size buckets are omitted.
     added_sizes: tuple[SizeBucket, ...] = ()
-    """The data files that it added, by size; sizes that none has are left out."""
 
     @property
     def is_native(self) -> bool:
-        """Only the native rewrite says how many deleted rows it has left out."""
+        """Only the native rewrite reports how many deleted rows it dropped."""
         return self.rows_dropped is not None
 
     @property
     def touches_files(self) -> bool:
-        """Rewriting manifests touches none."""
+        """False for a commit that only rewrites manifests."""
         changed = (
             self.added_data_files, self.removed_data_files, self.added_delete_files, self.removed_delete_files,
         )  # fmt: skip
         return any(changed)
 
 
-def sum_sizes(many: Iterable[tuple[SizeBucket, ...]]) -> tuple[SizeBucket, ...]:
-    """Several distributions as one, the smallest sizes first."""
+def sum_sizes(distributions: Iterable[tuple[SizeBucket, ...]]) -> tuple[SizeBucket, ...]:
+    """Adds up several size distributions; the smallest sizes come first."""
     counts: Counter[float] = Counter()
     volume: Counter[float] = Counter()
-    for bucket in chain.from_iterable(many):
+    for bucket in chain.from_iterable(distributions):
         bound = inf if bucket.below_bytes is None else bucket.below_bytes
         counts[bound] += bucket.count
         volume[bound] += bucket.bytes
@@ -140,7 +140,7 @@ def sum_sizes(many: Iterable[tuple[SizeBucket, ...]]) -> tuple[SizeBucket, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """How it is known that no row changed."""
+    """Evidence that a run did not change any rows: the row counts before and after."""
 
     method: str
     rows_before: int
@@ -153,14 +153,14 @@ class Proof:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealisedEffect:
-    """Read from the snapshots and the storage, not from what the engine returned."""
+    """The measured effect of a run, read from snapshots and storage, not from the engine's result."""
 
     files_rewritten: int = 0
     files_added: int = 0
     bytes_rewritten: int = 0
     bytes_added: int = 0
+    # Added data files by size; empty size buckets are omitted.
     added_sizes: tuple[SizeBucket, ...] = ()
-    """The data files that were added, by size; sizes that none has are left out."""
     delete_files_removed: int = 0
     manifests_before: int = 0
     manifests_after: int = 0
@@ -169,34 +169,34 @@ class RealisedEffect:
     bytes_deleted: int = 0
 
     @property
-    def is_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         return self == RealisedEffect(manifests_before=self.manifests_before, manifests_after=self.manifests_before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """One action on one table, from start to end."""
+    """One run of one action on one table."""
 
     job_id: UUID
     table: TableId
+    # Distinguishes the table from an earlier one of the same name.
     table_uuid: str = ""
-    """Tells a table from another that had its name before."""
     action: Action
     state: RunState
     started_at: datetime
     finished_at: datetime | None = None
     attempts: int = 1
     message: str = ""
+    # Whether a retry may succeed.
     retryable: bool = False
-    """Whether the same again, later, may succeed."""
+    # The type of the error that ended the run; empty if it did not fail.
     error: str = ""
-    """Which kind of error ended it; empty when none did."""
     before: Totals | None = None
     after: Totals | None = None
     effect: RealisedEffect = RealisedEffect()
     proofs: tuple[Proof, ...] = ()
+    # What was compared by value; None for actions that do not rewrite rows.
     value_proof: ValueProof | None = None
-    """What was compared by value; None for actions that rewrite no rows."""
     commits: tuple[int, ...] = ()
     expected: ExpectedEffect | None = None
     estimate: CostEstimate | None = None
@@ -210,4 +210,4 @@ class RunRecord:
 
     @property
     def changed_nothing(self) -> bool:
-        return self.state is RunState.SUCCEEDED and self.effect.is_nothing
+        return self.state is RunState.SUCCEEDED and self.effect.is_empty

@@ -1,4 +1,4 @@
-"""JSON in and out for the domain's frozen dataclasses."""
+"""Converts the domain's frozen dataclasses to JSON and back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 
 T = TypeVar("T")
 
-
+# Building a TypeAdapter is slow, so each is built once per type.
 _ADAPTERS: dict[Any, TypeAdapter[Any]] = {}
 
 
@@ -19,7 +19,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def to_json(value: Any) -> Any:
-    """Plain JSON values: times as ISO 8601, durations as ISO 8601, enums by value."""
+    """Returns plain JSON values: times and durations as ISO 8601, enums by value."""
     return _adapter(type(value)).dump_python(value, mode="json")
 
 

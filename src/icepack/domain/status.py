@@ -1,10 +1,10 @@
-"""TableStatus: what was observed of a table, and nothing that was concluded from it."""
+"""TableStatus: what was observed of a table, without conclusions; health.py draws those."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from icepack.domain.plan.files import PartitionKey, PartitionValue
 from icepack.domain.table import TableId
@@ -20,7 +20,7 @@ DEFAULT_MANIFEST_TARGET_BYTES = 8 * MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeBucket:
-    """Data files smaller than `below_bytes` and not smaller than the bucket before; None is no upper end."""
+    """Data files smaller than `below_bytes` and no smaller than the previous bucket; None means no upper limit."""
 
     below_bytes: int | None
     count: int
@@ -48,7 +48,7 @@ class DataFileStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteKind:
+class DeleteFileTotals:
     files: int = 0
     bytes: int = 0
     records: int = 0
@@ -56,9 +56,9 @@ class DeleteKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteStatus:
-    position: DeleteKind = DeleteKind()
-    equality: DeleteKind = DeleteKind()
-    vectors: DeleteKind = DeleteKind()
+    position: DeleteFileTotals = DeleteFileTotals()
+    equality: DeleteFileTotals = DeleteFileTotals()
+    vectors: DeleteFileTotals = DeleteFileTotals()
     dangling_files: int = 0
 
     @property
@@ -76,7 +76,7 @@ class DeleteStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """One partition's share of the table, in the small-file terms of the table's own target."""
+    """The files and deletes of one partition; small files are those below the table's `small_file_bytes`."""
 
     key: PartitionKey
     values: tuple[PartitionValue, ...] = ()
@@ -94,12 +94,16 @@ class PartitionStatus:
     commits_last_day: int = 0
     last_written_at: datetime | None = None
     last_compacted_at: datetime | None = None
+    # When the period of time that this partition covers ends; None if it covers none.
     ends_at: datetime | None = None
-    """When the span of time this partition covers ends; None when it covers none."""
 
     @property
     def delete_files(self) -> int:
         return self.position_delete_files + self.equality_delete_files + self.deletion_vectors
+
+    def is_open(self, now: datetime, grace: timedelta) -> bool:
+        """Whether writers may still add to this partition: its period, plus a grace time, is not over."""
+        return self.ends_at is not None and now - grace < self.ends_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +167,7 @@ class MetadataStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cadence:
-    """How often others write: commits per hour over the last day before the newest snapshot."""
+    """How often writers commit: commits per hour over the 24 hours before the newest snapshot."""
 
     appends_per_hour: float = 0.0
     row_changes_per_hour: float = 0.0
@@ -171,7 +175,7 @@ class Cadence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatus:
-    """Everything observed of one table at one snapshot."""
+    """Everything that was observed of one table at one snapshot."""
 
     table: TableId
     observed_at: datetime
@@ -200,11 +204,16 @@ class TableStatus:
         return self.properties.get("gc.enabled", "true").lower() == "true"
 
     @property
+    def time_since_compaction(self) -> timedelta | None:
+        """How long before the observation the table was last compacted; None if never."""
+        return None if self.last_compaction_at is None else self.observed_at - self.last_compaction_at
+
+    @property
     def total_bytes(self) -> int:
         return self.data.bytes + self.deletes.bytes
 
 
-def own_number(properties: Mapping[str, str], key: str) -> int | None:
-    """A number that a table sets for itself; with one that is none it is as if it had not."""
+def parse_int_property(properties: Mapping[str, str], key: str) -> int | None:
+    """Returns the value of a numeric table property; None if it is not set or not a whole number."""
     text = properties.get(key, "").strip()
     return int(text) if text.isascii() and text.isdecimal() else None

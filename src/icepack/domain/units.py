@@ -1,4 +1,4 @@
-"""Sizes and durations as people write them: `32MB`, `1GB`, `7d`, `12h`."""
+"""Parses and formats sizes and durations such as `32MB`, `1GB`, `7d` and `12h`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from datetime import timedelta
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 
+# The longest duration, a thousand years: subtracting it from a present-day date does not overflow.
 FOREVER = timedelta(days=365_000)
-"""A thousand years: the longest span, so that it can still be taken from any date of today."""
 
 _SIZE_UNITS = {
     "b": 1,
@@ -27,31 +27,31 @@ _NUMBER_AND_UNIT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 
 
 def parse_size(text: str | int) -> int:
-    """Bytes; units are powers of 1024, as in Iceberg and Spark."""
+    """Returns bytes; units are powers of 1024, as in Iceberg and Spark."""
     number, unit = _split(text, "a size such as 32MB or 1GB")
     factor = _SIZE_UNITS.get(unit.lower() or "b")
     if factor is None:
-        raise ValueError(f"'{text}' is not a size; write it as 32MB or 1GB")
+        raise ValueError(f"'{text}' is not a size; use a form such as 32MB or 1GB")
     if not math.isfinite(number * factor):
-        raise ValueError(f"'{text}' is more than any storage holds")
+        raise ValueError(f"'{text}' is too large for a size")
     return int(number * factor)
 
 
 def parse_duration(text: str | int | timedelta) -> timedelta:
-    """A span of time; a bare number is refused, because its unit is anyone's guess."""
+    """Returns a duration; a bare number is rejected, because its unit would be ambiguous."""
     if isinstance(text, timedelta):
         return text
     number, unit = _split(text, "a duration such as 7d or 12h")
     factor = _DURATION_UNITS.get(unit.lower())
     if factor is None:
-        raise ValueError(f"'{text}' is not a duration; write it as 7d, 12h, 30m or 45s")
+        raise ValueError(f"'{text}' is not a duration; use a form such as 7d, 12h, 30m or 45s")
     if number * factor > FOREVER.total_seconds():
         raise ValueError(f"'{text}' is longer than a thousand years")
     return timedelta(seconds=number * factor)
 
 
 def from_milliseconds(milliseconds: int) -> timedelta:
-    """A span as Iceberg's properties write it, where the largest long stands for ever."""
+    """Converts an Iceberg property value; the largest long, which means forever, is capped at FOREVER."""
     longest = FOREVER // timedelta(milliseconds=1)
     return timedelta(milliseconds=max(-longest, min(milliseconds, longest)))
 
@@ -64,7 +64,7 @@ def _split(text: str | int, expected: str) -> tuple[float, str]:
 
 
 def format_size(size_bytes: float) -> str:
-    """The shortest unit that keeps the number below 1024: `4.2 MB`."""
+    """Formats a size in the smallest unit that keeps the number below 1024, such as `4.2 MB`."""
     for unit in ("B", "KB", "MB", "GB"):
         shown = round(size_bytes) if unit == "B" else round(size_bytes, 1)
         if abs(shown) < 1024:
@@ -73,8 +73,13 @@ def format_size(size_bytes: float) -> str:
     return f"{size_bytes:.1f} TB"
 
 
+def format_count(count: int, noun: str, plural: str = "") -> str:
+    """Formats a count with its noun, such as `1 file` or `1,200 files`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def format_duration(span: timedelta | float) -> str:
-    """The two largest units: `3d 4h`, `2m 5s`, `0.4s`."""
+    """Formats a duration in its two largest units, such as `3d 4h`, `2m 5s` or `0.4s`."""
     seconds = span.total_seconds() if isinstance(span, timedelta) else span
     if seconds < 10:
         return f"{seconds:.1f}s"

@@ -1,4 +1,4 @@
-"""Proof by value: which rewritten groups are compared with their inputs, and what the comparison says."""
+"""Proof by value: which rewritten groups are compared with their inputs, and the results of the comparison."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from uuid import UUID
 
 from icepack.domain.table import TableId
 
+# The share of groups that are compared at random, once their file classes are verified.
 SAMPLE_SHARE = 0.01
+# At least one group is compared per table and interval.
 SAMPLE_INTERVAL = timedelta(days=7)
 
 
 class ProofLevel(StrEnum):
-    """How a compaction is proven: row counts only, values of new classes and a sample, or the values of every group."""
+    """How a compaction is verified: by row counts, by values of new file classes and a sample, or by all values."""
 
     COUNT = "count"
     SAMPLED = "sampled"
@@ -35,7 +37,7 @@ class CheckReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileClass:
-    """Files that were written alike and are read alike. Trust in the native rewrite is earned class by class."""
+    """A class of files that are written and read in the same way; the native rewrite is verified per class."""
 
     id: str
     description: Mapping[str, Any]
@@ -43,26 +45,26 @@ class FileClass:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnDifference:
-    """One figure of one column that differs between inputs and outputs, or between a manifest and the rows."""
+    """A measure of a column that differs between inputs and outputs, or between a manifest entry and the rows."""
 
     column: str
+    # `hash_1`, `hash_2`, `nulls`, `nans`, `rows`, or `lower_bound`, `upper_bound`, … of a manifest entry.
     measure: str
-    """`hash_1`, `hash_2`, `nulls`, `nans`, `rows`, or `lower_bound`, `upper_bound`, … of a manifest entry."""
     before: str
     after: str
+    # The output whose manifest entry is wrong; empty if all files of a side are compared together.
     file: str = ""
-    """The output whose manifest entry is wrong; empty where all files of a side are compared together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """A group whose outputs do not have the values of its inputs. Nothing of it was committed."""
+    """A group whose outputs do not have the same values as its inputs; it was not committed."""
 
     snapshot_id: int
     partition: str
     classes: tuple[FileClass, ...]
+    # The input files.
     files: tuple[str, ...]
-    """The inputs."""
     rows_before: int
     rows_after: int
     differences: tuple[ColumnDifference, ...]
@@ -75,17 +77,17 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueComparison:
-    """Two snapshots of a table, or a group and its rewrite, compared value by value."""
+    """The result of comparing two snapshots of a table, or a group and its rewrite, value by value."""
 
     snapshot_id: int
+    # None if the comparison is with a rewrite that was not committed.
     against_id: int | None
-    """None where a rewrite that was not committed is compared."""
     rows_before: int
     rows_after: int
     files_before: int
     files_after: int
+    # Files that both snapshots share, with the same deletes; they were not read.
     files_shared: int
-    """Files that both snapshots have under the same deletes; they were not read."""
     differences: tuple[ColumnDifference, ...]
 
     @property
@@ -103,29 +105,29 @@ class NativeFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueProof:
-    """What a compaction has proven, and how. Part of the run record."""
+    """What a compaction verified, and how; part of the run record."""
 
     level: ProofLevel
+    # Groups that were rewritten natively and committed; the rows of each were counted.
     groups: int = 0
-    """Groups that were rewritten natively and committed; the rows of each were counted."""
+    # How many of these had their values compared before the commit.
     groups_compared: int = 0
-    """Of these: groups whose values were compared before the commit."""
     rows_compared: int = 0
+    # Groups that Spark's procedure rewrote.
     spark_groups: int = 0
-    """Groups that Spark's procedure rewrote."""
+    # Commits of Spark's procedure whose values were compared with their parent snapshot.
     commits_compared: int = 0
-    """Commits of Spark's procedure whose values were compared with their parent snapshot."""
+    # Compared groups by CheckReason.
     reasons: Mapping[str, int] = field(default_factory=dict)
-    """Compared groups by CheckReason."""
+    # Ids of the file classes that were first verified in this run.
     new_classes: tuple[str, ...] = ()
-    """Ids of the classes that earned trust in this run."""
     failures: tuple[NativeFailure, ...] = ()
     mismatch: Mismatch | None = None
     kernel_version: str = ""
 
     @property
     def total(self) -> int:
-        """Groups that were rewritten, natively or by Spark's procedure."""
+        """All rewritten groups, native or by Spark's procedure."""
         return self.groups + self.spark_groups
 
     @property
@@ -135,14 +137,14 @@ class ValueProof:
 
     @property
     def sentence(self) -> str:
-        """As history, API and page show it: `12 groups, rows counted in all, values compared in 2`."""
+        """A summary for users: `12 groups, rows counted in all, values compared in 2`."""
         noun = "group" if self.total == 1 else "groups"
         return f"{self.total} {noun}, rows counted in all, values compared in {self.total_compared}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeDisabled:
-    """The native rewrite is switched off for a table, after a mismatch or by hand."""
+    """The native rewrite is disabled for a table, after a mismatch or manually."""
 
     table: TableId
     table_uuid: str
@@ -153,12 +155,12 @@ class NativeDisabled:
 
 
 class VerificationStore(Protocol):
-    """Remembers which classes have earned trust on which table, and where the native rewrite is switched off."""
+    """Stores which file classes are verified on which table, and where the native rewrite is disabled."""
 
     def trusted_classes(self, table: TableId, table_uuid: str, kernel_version: str) -> frozenset[str]: ...
 
     def last_checked_at(self, table: TableId, table_uuid: str) -> datetime | None:
-        """When values of this table were last compared and found equal, whatever the kernel version."""
+        """Returns when values of this table were last compared and equal, with any kernel version."""
         ...
 
     def record_check(
@@ -171,13 +173,13 @@ class VerificationStore(Protocol):
         rows: int,
         checked_at: datetime,
     ) -> None:
-        """A group with files of these classes was compared and found equal."""
+        """Records that a group with files of these classes was compared and equal."""
         ...
 
     def disable_native(self, entry: NativeDisabled) -> None: ...
 
     def enable_native(self, table: TableId) -> bool:
-        """False when it was not switched off."""
+        """Returns False if it was not disabled."""
         ...
 
     def native_disabled(self, table: TableId) -> NativeDisabled | None: ...
@@ -187,13 +189,13 @@ class VerificationStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupClasses:
-    """A group that is ready to be committed, and the classes of its inputs."""
+    """A group that is ready to be committed, and the file classes of its inputs."""
 
     number: int
     class_ids: frozenset[str]
 
 
-def groups_to_compare(
+def select_groups_to_compare(
     groups: Sequence[GroupClasses],
     *,
     level: ProofLevel,
@@ -204,20 +206,20 @@ def groups_to_compare(
     share: float = SAMPLE_SHARE,
     interval: timedelta = SAMPLE_INTERVAL,
 ) -> dict[int, CheckReason]:
-    """Group number → why it is compared.
+    """Selects the groups to compare: maps group numbers to reasons.
 
-    `seed` makes the sample repeatable for one run and different between runs.
+    `seed` makes the sample reproducible within a run and different between runs.
     """
     if level is ProofLevel.COUNT:
         return {}
     if level is ProofLevel.FULL:
         return {group.number: CheckReason.FULL for group in groups}
     chosen: dict[int, CheckReason] = {}
-    met: set[str] = set()
+    seen: set[str] = set()
     for group in groups:
-        if any(number not in trusted and number not in met for number in group.class_ids):
+        if any(class_id not in trusted and class_id not in seen for class_id in group.class_ids):
             chosen[group.number] = CheckReason.NEW_CLASS
-            met |= group.class_ids
+            seen |= group.class_ids
     for group in groups:
         if group.number not in chosen and _fraction(seed, group.number) < share:
             chosen[group.number] = CheckReason.SAMPLE
@@ -228,6 +230,6 @@ def groups_to_compare(
 
 
 def _fraction(seed: str, number: int) -> float:
-    """A number from 0 to 1 that depends on nothing but its arguments."""
+    """Returns a pseudo-random number from 0 to 1 that depends only on the arguments."""
     digest = blake2b(f"{seed}/{number}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64

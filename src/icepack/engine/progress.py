@@ -1,4 +1,4 @@
-"""How far an action is: Spark's own record of the jobs that carry its tag, and what Iceberg calls them."""
+"""Derives the progress of an action from Spark's status store and from the descriptions that Iceberg gives its jobs."""
 
 from __future__ import annotations
 
@@ -12,72 +12,73 @@ from icepack.domain.ports.engine import Progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOOK_SECONDS = 0.5
-MOST_JOBS = 200
-"""That one look goes back over."""
+# The minimum time between two reads of the status store.
+POLL_INTERVAL_SECONDS = 0.5
+# The maximum number of recent jobs that one poll examines.
+MAX_JOBS = 200
 
-_GROUP = re.compile(r"Rewriting (\d+) files \(.*?file group \d+/(\d+)(?:, (.*?) \(\d+/\d+\)\))?")
+_GROUP_DESCRIPTION = re.compile(r"Rewriting (\d+) files \(.*?file group \d+/(\d+)(?:, (.*?) \(\d+/\d+\)\))?")
 _PARTITION = re.compile(r"(?:PartitionData)?\{(.*)\}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
-    """A group of files that was rewritten."""
+class _RewrittenGroup:
+    """The size of a file group that was rewritten."""
 
     files: int
     bytes_read: int
     bytes_written: int
 
 
-class Watch:
-    """What one action has done so far, found by the tag of its Spark jobs."""
+class SparkJobProgress:
+    """Tracks the progress of one action, whose Spark jobs have a tag."""
 
     def __init__(self, session: SparkSession | None, tag: str) -> None:
         self._tag = tag
-        self._before = _newest(session) if session is not None else -1
-        self._done: dict[int, _Group] = {}
+        self._last_job_before = _newest_job_id(session) if session is not None else -1
+        self._done: dict[int, _RewrittenGroup] = {}
         self._groups = 0
         self._working_on: list[str] = []
-        self._looked_at = 0.0
-        self._told: Progress | None = None
+        self._polled_at = 0.0
+        self._reported: Progress | None = None
 
-    def news(self, session: SparkSession) -> Progress | None:
-        """Where it stands, if that has changed; asked too often, it does not look."""
-        if time.monotonic() - self._looked_at < LOOK_SECONDS:
+    def poll(self, session: SparkSession) -> Progress | None:
+        """Returns the progress if it has changed; returns None if it was called again too soon."""
+        if time.monotonic() - self._polled_at < POLL_INTERVAL_SECONDS:
             return None
-        self._looked_at = time.monotonic()
-        self._look(session)
-        found = self._by_groups() if self._groups else _by_tasks(session)
-        if found is None or found == self._told:
+        self._polled_at = time.monotonic()
+        self._read_jobs(session)
+        progress = self._group_progress() if self._groups else _task_progress(session)
+        if progress is None or progress == self._reported:
             return None
-        self._told = found
-        return found
+        self._reported = progress
+        return progress
 
-    def _look(self, session: SparkSession) -> None:
-        store = _store(session)
+    def _read_jobs(self, session: SparkSession) -> None:
+        store = _status_store(session)
         self._working_on = []
         jobs = store.jobsList(None)
-        for position in range(min(jobs.size(), MOST_JOBS)):
+        for position in range(min(jobs.size(), MAX_JOBS)):
             job = jobs.apply(position)
-            number = int(job.jobId())
-            if number <= self._before:
+            job_id = int(job.jobId())
+            if job_id <= self._last_job_before:
                 return
-            if number not in self._done:
-                self._note(store, job, number)
+            if job_id not in self._done:
+                self._add_job(store, job, job_id)
 
-    def _note(self, store: Any, job: Any, number: int) -> None:
-        described = job.description()
-        group = _GROUP.search(described.get()) if described.isDefined() else None
+    def _add_job(self, store: Any, job: Any, job_id: int) -> None:
+        description = job.description()
+        group = _GROUP_DESCRIPTION.search(description.get()) if description.isDefined() else None
         if group is None or not job.jobTags().contains(self._tag):
             return
         self._groups = int(group[2])
         if str(job.status()) == "SUCCEEDED":
-            read, written = _bytes(store, job.stageIds())
-            self._done[number] = _Group(int(group[1]), read, written)
+            read, written = _stage_bytes(store, job.stageIds())
+            self._done[job_id] = _RewrittenGroup(int(group[1]), read, written)
         elif str(job.status()) == "RUNNING" and group[3]:
-            self._working_on.append(_path(group[3]))
+            self._working_on.append(_partition_path(group[3]))
 
-    def _by_groups(self) -> Progress:
+    def _group_progress(self) -> Progress:
         done = self._done.values()
         return Progress(
             done=len(done),
@@ -91,22 +92,22 @@ class Watch:
         )
 
 
-def _path(partition: str) -> str:
-    """As Iceberg writes it for people, without its braces: day=2026-01-14, region=eu."""
+def _partition_path(partition: str) -> str:
+    """Converts Iceberg's description, such as `{day=2026-01-14, region=eu}`, into a partition path."""
     found = _PARTITION.fullmatch(partition)
     return found[1].replace(", ", "/") if found else partition
 
 
-def _store(session: SparkSession) -> Any:
+def _status_store(session: SparkSession) -> Any:
     return session.sparkContext._jsc.sc().statusStore()
 
 
-def _newest(session: SparkSession) -> int:
-    jobs = _store(session).jobsList(None)
+def _newest_job_id(session: SparkSession) -> int:
+    jobs = _status_store(session).jobsList(None)
     return int(jobs.apply(0).jobId()) if jobs.size() else -1
 
 
-def _bytes(store: Any, stage_ids: Any) -> tuple[int, int]:
+def _stage_bytes(store: Any, stage_ids: Any) -> tuple[int, int]:
     from py4j.protocol import Py4JJavaError
 
     read = written = 0
@@ -114,14 +115,14 @@ def _bytes(store: Any, stage_ids: Any) -> tuple[int, int]:
         try:
             stage = store.lastStageAttempt(stage_ids.apply(position))
         except Py4JJavaError:
-            # A stage that was skipped has left no figures.
+            # A skipped stage has no metrics.
             continue
         read += int(stage.inputBytes())
         written += int(stage.outputBytes())
     return read, written
 
 
-def _by_tasks(session: SparkSession) -> Progress | None:
+def _task_progress(session: SparkSession) -> Progress | None:
     tracker = session.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(stage_id) for stage_id in tracker.getActiveStageIds()]
     known = [stage for stage in stages if stage is not None]

@@ -1,4 +1,4 @@
-"""The PySpark session: started when first needed, in a thread that can be watched and cancelled."""
+"""Manages the PySpark session, and runs actions in it with progress reports and cancellation."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from uuid import uuid4
 
 from icepack.domain.ports.engine import RunContext
 from icepack.engine.java.errors import first_line
-from icepack.engine.progress import Watch
+from icepack.engine.progress import SparkJobProgress
 from icepack.engine.spark_conf import launch_conf
 from icepack.errors import Cancelled, EnvironmentFault, redact
-from icepack.tracing import in_context
+from icepack.tracing import bind_context
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+# How often a running action is checked for its end and for a cancel request.
 POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
-    """All that a session needs to start; made by the wiring."""
+    """The settings that a session is started with."""
 
     master: str
     conf: Mapping[str, str]
@@ -40,7 +41,7 @@ class SessionSettings:
 
 
 class SparkSessions:
-    """One session for the life of the process."""
+    """Starts the session on first use and keeps it for the lifetime of the process."""
 
     def __init__(self, settings: Callable[[], SessionSettings]) -> None:
         self._settings = settings
@@ -48,7 +49,7 @@ class SparkSessions:
         self._lock = threading.Lock()
 
     @property
-    def started(self) -> bool:
+    def is_started(self) -> bool:
         return self._session is not None
 
     @property
@@ -59,12 +60,9 @@ class SparkSessions:
             return self._session
 
     @property
-    def usable(self) -> bool:
-        """False once the session's JVM has died: one process cannot start a second."""
+    def is_usable(self) -> bool:
+        """False after the session's JVM has died, because a process cannot start a second one."""
         return self._session is None or _is_alive(self._session)
-
-    def execute(self, sql: str) -> Sequence[Mapping[str, Any]]:
-        return [row.asDict() for row in self.spark.sql(sql).collect()]
 
     def close(self) -> None:
         with self._lock:
@@ -72,32 +70,32 @@ class SparkSessions:
         if session is not None and _is_alive(session):
             session.stop()
 
-    def watch(self, work: Callable[[], T], context: RunContext) -> T:
-        """Runs `work` in a thread of its own, telling progress, and cancels its Spark jobs, and no others, if asked to.
+    def run_monitored(self, work: Callable[[], T], context: RunContext) -> T:
+        """Runs `work` in a separate thread, reports its progress, and cancels its Spark jobs on request.
 
-        It always waits for the end of the work: only then is it known whether something was committed.
+        It always waits for the work to end, because only then is it known whether something was committed.
         """
-        outcome: list[T] = []
-        failure: list[BaseException] = []
+        results: list[T] = []
+        errors: list[BaseException] = []
         tag = f"icepack-{uuid4()}"
-        watch = Watch(self._session, tag)
+        progress = SparkJobProgress(self._session, tag)
         worker = threading.Thread(
-            target=in_context(lambda: _capture(lambda: self._tagged(work, tag), outcome, failure)),
+            target=bind_context(lambda: _capture(lambda: self._run_tagged(work, tag), results, errors)),
             name="icepack-action",
             daemon=True,
         )
         worker.start()
         while worker.is_alive():
             worker.join(POLL_SECONDS)
-            self._attend(context, tag, watch)
-        if outcome:
-            return outcome[0]
+            self._monitor(context, tag, progress)
+        if results:
+            return results[0]
         if context.cancel.is_set():
-            raise Cancelled("Stopped before anything was committed.") from failure[0]
-        raise failure[0]
+            raise Cancelled("Stopped before anything was committed.") from errors[0]
+        raise errors[0]
 
-    def _tagged(self, work: Callable[[], T], tag: str) -> T:
-        """Iceberg's actions set job groups of their own; a tag passes on to all threads that they start."""
+    def _run_tagged(self, work: Callable[[], T], tag: str) -> T:
+        """Marks the Spark jobs with a tag, which threads inherit; Iceberg's actions set their own job groups."""
         context = self.spark.sparkContext
         context.addJobTag(tag)
         try:
@@ -105,7 +103,7 @@ class SparkSessions:
         finally:
             context.removeJobTag(tag)
 
-    def _attend(self, context: RunContext, tag: str, watch: Watch) -> None:
+    def _monitor(self, context: RunContext, tag: str, progress: SparkJobProgress) -> None:
         session = self._session
         if session is None:
             return
@@ -113,12 +111,12 @@ class SparkSessions:
             if context.cancel.is_set():
                 session.sparkContext.cancelJobsWithTag(tag)
                 return
-            news = None if context.told.is_set() else watch.news(session)
-            if news is not None:
-                context.progress(news)
+            changed = None if context.reports_progress.is_set() else progress.poll(session)
+            if changed is not None:
+                context.progress(changed)
         except Exception:
-            # Whoever watches may fail; the work must be waited for all the same.
-            log.warning("could not attend to the running action", exc_info=True)
+            # A failure here must not end the wait for the action.
+            log.warning("could not report progress of the running action or cancel it", exc_info=True)
 
 
 def _is_alive(session: SparkSession) -> bool:
@@ -126,11 +124,11 @@ def _is_alive(session: SparkSession) -> bool:
     return process is None or process.poll() is None
 
 
-def _capture(work: Callable[[], T], outcome: list[T], failure: list[BaseException]) -> None:
+def _capture(work: Callable[[], T], results: list[T], errors: list[BaseException]) -> None:
     try:
-        outcome.append(work())
+        results.append(work())
     except BaseException as exc:
-        failure.append(exc)
+        errors.append(exc)
 
 
 def _start(settings: SessionSettings) -> SparkSession:
@@ -140,13 +138,13 @@ def _start(settings: SessionSettings) -> SparkSession:
 
     os.environ["JAVA_HOME"] = str(settings.java_home)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # PySpark would start whatever Spark lies there instead of the one it came with.
+    # Otherwise PySpark would start the Spark in that folder instead of its own.
     os.environ.pop("SPARK_HOME", None)
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     if settings.master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     try:
-        _launch(settings)
+        _launch_jvm(settings)
         builder = SparkSession.builder.appName(settings.app_name).master(settings.master)
         for key, value in settings.conf.items():
             builder = builder.config(key, value)
@@ -154,14 +152,14 @@ def _start(settings: SessionSettings) -> SparkSession:
     except (PySparkException, Py4JError, RuntimeError, OSError) as exc:
         raise EnvironmentFault(
             f"Spark did not start on {settings.master}: {redact(first_line(str(exc)))}",
-            f"Its own words are in {settings.log_file}; `icepack doctor` tells what is missing.",
+            f"Spark's log is {settings.log_file}; `icepack doctor` checks what is missing.",
         ) from exc
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def _launch(settings: SessionSettings) -> None:
-    """Starts the JVM with its chatter in the log file, and with no secret on its command line."""
+def _launch_jvm(settings: SessionSettings) -> None:
+    """Starts the JVM with its output in the log file, and without secrets on its command line."""
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
 

@@ -1,1 +1,1 @@
-"""The columnar rewrite: shipped to Spark executors as it is, so it uses PyArrow, NumPy and nothing of icepack."""
+"""The columnar rewrite kernel. Shipped to Spark executors as a zip, so it imports only PyArrow, NumPy and itself."""

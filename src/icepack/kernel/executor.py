@@ -1,4 +1,4 @@
-"""What runs inside a Spark task: the kernel, under the name of the attempt, with the storage's secrets at hand."""
+"""Runs tasks inside Spark executors: names outputs after the attempt and passes the storage credentials."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from icepack.kernel.memory import settle_allocator
-from icepack.kernel.task import ATTEMPT, Task, Written
+from icepack.kernel.memory import configure_allocator
+from icepack.kernel.task import ATTEMPT_PLACEHOLDER, RewriteResult, Task
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class TaskAssignment:
     """A task and the number of the group that it belongs to."""
 
     group: int
@@ -19,100 +19,107 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """Of one task: what was written, or why it was not."""
+class TaskResult:
+    """What one task wrote, or why it wrote nothing."""
 
     group: int
     attempt: int
-    written: Written | None = None
-    uncovered: str = ""
-    gone: str = ""
-    """An input that another writer has removed, commit and file, since it was planned."""
-    failed: str = ""
-    """An unexpected error, with its type. The group can still be rewritten by Spark."""
-    damaged: str = ""
-    """A page of an input whose checksum is wrong. Spark must not rewrite it either: it may not notice."""
+    written: RewriteResult | None = None
+    # What the kernel does not support. Spark rewrites the group.
+    unsupported: str = ""
+    # An input that another writer removed, commit and file, since the group was planned.
+    missing_file: str = ""
+    # An unexpected error, with its type. Spark can still rewrite the group.
+    error: str = ""
+    # A page of an input whose checksum does not match. Spark must not rewrite it either: it may not notice.
+    corrupt_page: str = ""
 
 
-class Tally:
-    """How an accumulator adds up what is counted by name."""
+class CountsAccumulatorParam:
+    """Defines how a Spark accumulator adds up counts by key."""
 
     def zero(self, value: dict[int, int]) -> dict[int, int]:
         return {}
 
     def addInPlace(self, value: dict[int, int], more: dict[int, int]) -> dict[int, int]:  # noqa: N802
-        for name, count in more.items():
-            value[name] = value.get(name, 0) + count
+        for key, count in more.items():
+            value[key] = value.get(key, 0) + count
         return value
 
 
-def runner(
-    secrets: Any, files: Any, bytes_read: Any, groups: Any
-) -> Callable[[Iterator[Assignment]], Iterator[Answer]]:
-    """For `mapPartitions`: a broadcast with the storage's properties, and accumulators that tell the driver."""
+def build_task_runner(
+    storage: Any, files: Any, bytes_read: Any, groups: Any
+) -> Callable[[Iterator[TaskAssignment]], Iterator[TaskResult]]:
+    """Returns a function for `mapPartitions`.
 
-    def run(items: Iterator[Assignment]) -> Iterator[Answer]:
+    `storage` is a broadcast of the storage properties; the others are accumulators that report progress to the driver.
+    """
+
+    def run(assignments: Iterator[TaskAssignment]) -> Iterator[TaskResult]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        for item in items:
-            answer = work(item, secrets.value, context.attemptNumber() if context else 0)
-            files.add(len(item.task.inputs))
-            bytes_read.add(sum(file.bytes for file in item.task.inputs))
-            if answer.written is not None:
-                groups.add({item.group: 1})
-            yield answer
+        for assignment in assignments:
+            result = run_task(assignment, storage.value, context.attemptNumber() if context else 0)
+            files.add(len(assignment.task.inputs))
+            bytes_read.add(sum(file.bytes for file in assignment.task.inputs))
+            if result.written is not None:
+                groups.add({assignment.group: 1})
+            yield result
 
     return run
 
 
-def work(item: Assignment, storage: Mapping[str, str], attempt: int) -> Answer:
-    """Rewrites a task. Raises only what concerns the storage and not the files, so that Spark tries again."""
-    settle_allocator(item.task.memory_bytes)
-    from icepack.kernel.arrow_schema import Uncovered
-    from icepack.kernel.parquet.errors import DamagedPage
+def run_task(assignment: TaskAssignment, storage: Mapping[str, str], attempt: int) -> TaskResult:
+    """Rewrites the task's inputs. Raises only errors of the storage, not of the files, so that Spark retries them."""
+    task, group = assignment.task, assignment.group
+    configure_allocator(task.memory_bytes)
+    from icepack.kernel.arrow_schema import UnsupportedByKernel
+    from icepack.kernel.parquet.checksums import CorruptPage
     from icepack.kernel.rewrite import rewrite
-    from icepack.kernel.storage import Storage, is_storage_fault
+    from icepack.kernel.storage import Storage, is_storage_error
 
-    outputs = tuple(output.replace(ATTEMPT, str(attempt)) for output in item.task.outputs)
+    outputs = tuple(output.replace(ATTEMPT_PLACEHOLDER, str(attempt)) for output in task.outputs)
     try:
-        return Answer(item.group, attempt, written=rewrite(replace(item.task, outputs=outputs), Storage(storage)))
+        return TaskResult(group, attempt, written=rewrite(replace(task, outputs=outputs), Storage(storage)))
     except FileNotFoundError as exc:
-        return Answer(item.group, attempt, gone=str(exc))
-    except Uncovered as exc:
-        return Answer(item.group, attempt, uncovered=str(exc))
-    except DamagedPage as exc:
-        return Answer(item.group, attempt, damaged=str(exc))
+        return TaskResult(group, attempt, missing_file=str(exc))
+    except UnsupportedByKernel as exc:
+        return TaskResult(group, attempt, unsupported=str(exc))
+    except CorruptPage as exc:
+        return TaskResult(group, attempt, corrupt_page=str(exc))
     except Exception as exc:
-        if is_storage_fault(exc):
+        if is_storage_error(exc):
             raise
-        return Answer(item.group, attempt, failed=f"{type(exc).__name__}: {exc}")
+        return TaskResult(group, attempt, error=f"{type(exc).__name__}: {exc}")
 
 
-def versions(_: Iterator[Any]) -> Iterator[str]:
-    """The probe: which libraries this executor has, or what is missing."""
+def probe_versions(_: Iterator[Any]) -> Iterator[str]:
+    """Yields the versions of this executor's libraries, or "missing: " and what is missing."""
     try:
         import numpy
         import pyarrow
 
-        yield _obstacle() or f"pyarrow {pyarrow.__version__}, numpy {numpy.__version__}"
+        yield _find_incompatibility() or f"pyarrow {pyarrow.__version__}, numpy {numpy.__version__}"
     except ImportError as exc:
         yield f"missing: {exc}"
 
 
-def _obstacle() -> str:
-    """Why this PyArrow will not do, by trying it: an older one does not know all that it is asked for."""
+def _find_incompatibility() -> str:
+    """Tries this PyArrow and returns why the kernel cannot use it: older versions lack some options."""
     import pyarrow as pa
 
     try:
-        from icepack.kernel.parquet.chunk_writer import encode
-        from icepack.kernel.parquet.encoding import write_options
-        from icepack.kernel.task import Writing
+        from icepack.kernel.parquet.chunk_writer import encode_column
+        from icepack.kernel.parquet.encoding import build_write_options
+        from icepack.kernel.task import WriteProperties
 
         words = pa.ListArray.from_arrays([0, 1], pa.array(["word"]).dictionary_encode())
         field = pa.field("words", pa.list_(pa.string()))
-        encode(pa.chunked_array([words]), pa.schema([field]), {**write_options(Writing()), "use_dictionary": True})
+        options = {**build_write_options(WriteProperties()), "use_dictionary": True}
+        encode_column(pa.chunked_array([words]), pa.schema([field]), options)
     except Exception as exc:
-        # Whatever it is, Spark can do without; and what it is tells whoever wants the kernel to run here.
-        return f"missing: a PyArrow that the kernel runs on; {pa.__version__} says {type(exc).__name__}: {exc}"
+        # After any error Spark does the rewrite. The message says what to fix so that the kernel can run here.
+        error = f"{type(exc).__name__}: {exc}"
+        return f"missing: a PyArrow version that the kernel supports; {pa.__version__} fails with {error}"
     return ""

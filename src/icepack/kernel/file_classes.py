@@ -1,4 +1,4 @@
-"""Counts the classes of a task's inputs: files of one class were written alike and are read alike."""
+"""Counts the file classes of a task's inputs: files of one class were written alike and are read alike."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from typing import Any
 
 import pyarrow as pa
 
-from icepack.kernel.parquet.column_chunks import ChunkFacts
+from icepack.kernel.parquet.column_chunks import ChunkEncodings
 from icepack.kernel.parquet.file_schema import FileSchema
-from icepack.kernel.task import FileClassSeen, Input
+from icepack.kernel.task import FileClassCount, InputFile
 
 _Key = tuple[str, str, frozenset[str], frozenset[str], bool]
 
 
-class FileClasses:
+class FileClassCounter:
     def __init__(self) -> None:
-        self._seen: dict[_Key, list[Any]] = {}
+        self._counts: dict[_Key, list[Any]] = {}
         self._lock = Lock()
 
-    def add(self, item: Input, schema: FileSchema, writer: str, facts: ChunkFacts) -> None:
-        key = (schema.text, writer, facts.encodings, facts.codecs, schema.has_ids)
+    def add(self, file: InputFile, schema: FileSchema, writer: str, chunks: ChunkEncodings) -> None:
+        key = (schema.text, writer, chunks.encodings, chunks.codecs, schema.has_field_ids)
         with self._lock:
-            counts = self._seen.setdefault(key, [0, 0, item.path])
+            counts = self._counts.setdefault(key, [0, 0, file.path])
             counts[0] += 1
-            counts[1] += item.rows
+            counts[1] += file.rows
 
-    def seen(self) -> tuple[FileClassSeen, ...]:
+    def list_counts(self) -> tuple[FileClassCount, ...]:
         return tuple(
-            FileClassSeen(description=_description(key), files=files, rows=rows, example=example)
-            for key, (files, rows, example) in self._seen.items()
+            FileClassCount(description=_describe(key), files=files, rows=rows, example=example)
+            for key, (files, rows, example) in self._counts.items()
         )
 
 
-def _description(key: _Key) -> dict[str, Any]:
-    schema, writer, encodings, codecs, has_ids = key
+def _describe(key: _Key) -> dict[str, Any]:
+    schema, writer, encodings, codecs, has_field_ids = key
     return {
         "schema": schema,
         "writer": writer,
         "encodings": sorted(encodings),
         "codecs": sorted(codecs),
-        "has_field_ids": has_ids,
+        "has_field_ids": has_field_ids,
         "library": f"pyarrow {pa.__version__}",
     }

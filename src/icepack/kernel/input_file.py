@@ -1,11 +1,11 @@
-"""An input file: its row groups, its columns by field id, and which of its rows are still there."""
+"""Reads input files: their row groups, and the table's columns with the rows that deletes may still remove."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from threading import Lock, get_ident
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -13,155 +13,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from icepack.kernel.arrow_schema import LAST_UPDATED, ROW_ID, Uncovered, leaf_types, leaves, number_of
-from icepack.kernel.file_classes import FileClasses
-from icepack.kernel.file_coverage import Json, check_columns
-from icepack.kernel.parquet.dictionaries import has_own_nulls, stored_as
-from icepack.kernel.parquet.errors import DamagedPage
-from icepack.kernel.parquet.file_schema import FileSchema
-from icepack.kernel.parquet.footer import KnownSchemas, has_arrow_schema, metadata_of, read_footer_bytes
-from icepack.kernel.projection import (
-    LOST_FIELDS,
-    Names,
-    by_id,
-    constant,
-    has_ids,
-    has_lost_all,
-    is_looser,
-    is_same,
-    missing,
-    project,
-    refuse_nulls,
-    with_ids,
+from icepack.kernel.arrow_schema import LAST_UPDATED_SEQUENCE_NUMBER, ROW_ID, UnsupportedByKernel
+from icepack.kernel.file_classes import FileClassCounter
+from icepack.kernel.file_projection import ColumnMapping, FileProjection, FileProjectionCache
+from icepack.kernel.parquet.checksums import CorruptPage
+from icepack.kernel.parquet.footer import (
+    FileSchemaCache,
+    has_arrow_schema,
+    read_footer_bytes,
+    read_pyarrow_metadata,
 )
+from icepack.kernel.projection import fill_constant, fill_missing, project_column, reject_nulls
 from icepack.kernel.storage import Storage
-from icepack.kernel.task import DeleteFile, Input
+from icepack.kernel.task import DeleteFile, InputFile
 
-CHECKSUM_FAILED = "CRC checksum verification failed"
-"""Part of PyArrow's message."""
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """How one column that is wanted comes out of what is read."""
-
-    field: pa.Field
-    number: int
-    found: pa.Field | None
-    """The file's own; None where it has none."""
-    place: int
-    """Among the columns that are read."""
-    as_it_is: pa.DataType | None
-    """The type with which it can be taken as it is; None where it cannot."""
-    is_constant: bool = False
-    """Whether the partition says its value."""
-    may_be_null: bool = False
-    """Whether the file allows nulls where the table does not."""
+# Part of PyArrow's message.
+CHECKSUM_FAILED_TEXT = "CRC checksum verification failed"
 
 
 @dataclass(frozen=True, slots=True)
-class Route:
-    """Some columns of the table, out of any file of one layout."""
+class RowGroupSlice:
+    """A range of rows of one row group; `start` and `stop` count from the row group's first row."""
 
-    wanted: Sequence[pa.Field]
-    leaf_numbers: list[int]
-    ways: list[Way]
-
-
-class Layout:
-    """How the columns of a file lie, worked out and checked once for all files that are alike."""
-
-    def __init__(
-        self,
-        stored: FileSchema,
-        schema: pa.Schema,
-        constants: frozenset[int],
-        names: Names | None,
-        columns: Sequence[Json],
-    ) -> None:
-        self.stored = stored
-        self.schema = schema
-        self.constants = constants
-        if stored.has_ids != has_ids(schema):
-            raise Uncovered("files whose field ids PyArrow does not read")
-        self._fields = with_ids(schema, names)
-        check_columns(stored, self._fields, [column for column in columns if column["id"] not in constants])
-        self._is_by_name = not stored.has_ids
-        self._positions = dict(by_id(self._fields))
-        self._first_leaf = list(accumulate((leaves(field.type) for field in self._fields), initial=0))
-        self._last: dict[int, Route] = {}
-        kinds = (kind for field in schema for kind in leaf_types(field.type))
-        own_nulls = (is_own for field in schema for is_own in has_own_nulls(field))
-        self.unsafe = [
-            number
-            for number, (kind, is_own) in enumerate(zip(kinds, own_nulls, strict=True))
-            if pa.types.is_dictionary(kind) and not is_own
-        ]
-        """Parquet columns, by number, that must not be read as dictionaries."""
-
-    @property
-    def fields(self) -> Sequence[pa.Field]:
-        """The file's columns with their ids."""
-        return self._fields
-
-    def route(self, wanted: Sequence[pa.Field]) -> Route:
-        """Remembers the last one of each thread: it asks the same columns of file after file."""
-        last = self._last.get(get_ident())
-        if last is None or last.wanted is not wanted:
-            self._last[get_ident()] = last = self._route(wanted)
-        return last
-
-    def _route(self, wanted: Sequence[pa.Field]) -> Route:
-        numbers = [number for field in wanted if (number := number_of(field)) not in self.constants]
-        present = sorted({self._positions[number] for number in numbers if number in self._positions})
-        places = {position: place for place, position in enumerate(present)}
-        read = [leaf for at in present for leaf in range(self._first_leaf[at], self._first_leaf[at + 1])]
-        return Route(wanted, read, [self._way(field, places) for field in wanted])
-
-    def _way(self, field: pa.Field, places: Mapping[int, int]) -> Way:
-        number = number_of(field)
-        position = self._positions.get(number)
-        if number in self.constants:
-            return Way(field, number, None, 0, as_it_is=None, is_constant=True)
-        if position is None:
-            return Way(field, number, None, 0, as_it_is=None)
-        found = self._fields[position]
-        if self._is_by_name and has_lost_all(found, field):
-            raise Uncovered(LOST_FIELDS)
-        as_it_is = stored_as(field, found.type).type if is_same(found, field) else None
-        return Way(field, number, found, places[position], as_it_is, may_be_null=is_looser(found, field))
-
-
-class Layouts:
-    """Remembers the last layout: the files of a table are mostly alike."""
-
-    def __init__(self, names: Names | None, columns: Sequence[Json]) -> None:
-        """`columns` are those of the table that are read, as its schema has them."""
-        self._names = names
-        self._columns = columns
-        self._last: Layout | None = None
-        self.schemas = KnownSchemas()
-
-    def of(self, opened: OpenFile, constants: frozenset[int] = frozenset()) -> Layout:
-        last = self._last
-        stored, schema = opened.schema, opened.file.schema_arrow
-        if (
-            last is None
-            or last.stored is not stored
-            or last.constants != constants
-            or not last.schema.equals(schema, check_metadata=True)
-        ):
-            # Returned from here and not from `self`: another thread may have put another file's there by now.
-            self._last = last = Layout(stored, schema, constants, self._names, self._columns)
-        return last
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Rows of one row group of one input; `start` and `stop` count from the row group's first row."""
-
-    source: Source
-    group: int
+    source: InputFileReader
+    row_group: int
     start: int
     stop: int
 
@@ -171,226 +46,237 @@ class Piece:
 
     @property
     def is_whole(self) -> bool:
-        starts = self.source.group_starts
-        return self.rows == starts[self.group + 1] - starts[self.group]
+        starts = self.source.row_group_starts
+        return self.rows == starts[self.row_group + 1] - starts[self.row_group]
 
     @property
     def stored_bytes(self) -> float:
-        """Its share of the file, by its rows."""
-        return self.source.item.bytes_per_row * self.rows
+        """Its share of the file's bytes, in proportion to its rows."""
+        return self.source.input_file.bytes_per_row * self.rows
 
 
 @dataclass(frozen=True, slots=True)
-class Readers:
-    """Of one file, that nobody uses right now."""
+class _ReaderPool:
+    """Readers of one file that no thread uses at the moment."""
 
-    dictionaries: list[str]
-    """Columns that they read as such, by their paths."""
+    # Paths of the columns that these readers return as dictionaries.
+    dictionary_paths: list[str]
     idle: list[pq.ParquetFile]
 
 
-class OpenFile:
-    """A file, and readers of it: PyArrow's must not be used by two threads at once, so each takes one for itself."""
+class OpenParquetFile:
+    """An open file with a reader per thread, because two threads must not share one of PyArrow's readers."""
 
     def __init__(
         self,
-        item: Input | DeleteFile,
+        file: InputFile | DeleteFile,
         storage: Storage,
-        schemas: KnownSchemas,
-        dictionaries: Sequence[str] = (),
+        schemas: FileSchemaCache,
+        dictionary_paths: Sequence[str] = (),
     ) -> None:
-        self.path = item.path
-        self.raw = storage.open(item.path, item.bytes)
-        is_remote = not isinstance(self.raw, pa.BufferReader) and storage.is_remote(item.path)
+        self.path = file.path
+        self.raw_file = storage.open(file.path, file.bytes)
+        is_remote = not isinstance(self.raw_file, pa.BufferReader) and storage.is_remote(file.path)
         self._options = {"pre_buffer": is_remote, "page_checksum_verification": True}
-        self.footer = read_footer_bytes(self.raw, item.bytes)
-        self.schema = schemas.of(self.footer)
-        there = [path for path in dictionaries if path in self.schema.paths]
-        self.file = self._first_reader(there)
-        self.metadata = self.file.metadata
+        self.footer = read_footer_bytes(self.raw_file, file.bytes)
+        self.schema = schemas.get_schema(self.footer)
+        present = [path for path in dictionary_paths if path in self.schema.paths]
+        self.parquet_file = self._open_first_reader(present)
+        self.metadata = self.parquet_file.metadata
         if self.metadata.serialized_size != len(self.footer):
-            # A signature follows the footer. To ask PyArrow for an encrypted column would end the process.
-            raise Uncovered("encrypted Parquet files")
-        self.facts = schemas.chunks(self.schema).facts(self.footer, self.metadata.num_row_groups)
-        readable = self._readable(there)
-        if len(readable) < len(there):
-            self.file = self._reader(readable, self.metadata)
-        self._readers = Readers(readable, [self.file])
+            # A signature follows the footer. Reading an encrypted column with PyArrow would end the process.
+            raise UnsupportedByKernel("encrypted Parquet files")
+        declarations = schemas.get_declarations(self.schema)
+        self.chunk_encodings = declarations.find_encodings(self.footer, self.metadata.num_row_groups)
+        readable = self._filter_dictionary_paths(present)
+        if len(readable) < len(present):
+            self.parquet_file = self._open_reader(readable, self.metadata)
+        self._readers = _ReaderPool(readable, [self.parquet_file])
 
-    def read(self, group: int, numbers: list[int]) -> pa.Table:
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        return self.parquet_file.schema_arrow
+
+    def read_row_group(self, row_group: int, leaves: list[int]) -> pa.Table:
         try:
-            return self._read(group, numbers)
+            return self._read(row_group, leaves)
         except OSError as exc:
-            if CHECKSUM_FAILED in str(exc):
-                raise self._damage(group, numbers, exc) from exc
+            if CHECKSUM_FAILED_TEXT in str(exc):
+                raise self._locate_corrupt_page(row_group, leaves, exc) from exc
             raise
 
-    def read_plainly(self, numbers: Sequence[int]) -> None:
-        """These of its columns, although they were to be read as dictionaries."""
-        paths = {self.schema.paths[number] for number in numbers}
-        self._readers = Readers([path for path in self._readers.dictionaries if path not in paths], [])
+    def disable_dictionaries(self, leaves: Sequence[int]) -> None:
+        """Reads these columns as plain values from now on."""
+        paths = {self.schema.paths[leaf] for leaf in leaves}
+        self._readers = _ReaderPool([path for path in self._readers.dictionary_paths if path not in paths], [])
 
     def close(self) -> None:
-        self.file.close(force=True)
+        self.parquet_file.close(force=True)
 
-    def _read(self, group: int, numbers: list[int]) -> pa.Table:
+    def _read(self, row_group: int, leaves: list[int]) -> pa.Table:
         readers = self._readers
         try:
-            file = readers.idle.pop()
+            reader = readers.idle.pop()
         except IndexError:
-            file = self._reader(readers.dictionaries, self.metadata)
-        table = file.reader.read_row_groups([group], column_indices=numbers, use_threads=False)
-        readers.idle.append(file)
+            reader = self._open_reader(readers.dictionary_paths, self.metadata)
+        table = reader.reader.read_row_groups([row_group], column_indices=leaves, use_threads=False)
+        readers.idle.append(reader)
         return table
 
-    def _first_reader(self, dictionaries: list[str]) -> pq.ParquetFile:
-        """Without a request for the footer, which is here already."""
+    def _open_first_reader(self, dictionary_paths: list[str]) -> pq.ParquetFile:
+        """Opens a reader without a request for the footer, which was read already."""
         try:
-            if isinstance(self.raw, pa.BufferReader) and not has_arrow_schema(self.footer):
-                return self._reader(dictionaries, None)
-            return self._reader(dictionaries, metadata_of(self.footer, self.schema))
+            if isinstance(self.raw_file, pa.BufferReader) and not has_arrow_schema(self.footer):
+                return self._open_reader(dictionary_paths, None)
+            return self._open_reader(dictionary_paths, read_pyarrow_metadata(self.footer, self.schema))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as exc:
-            # The footer was read by now, so it is the schema that PyArrow has no types for.
-            raise Uncovered(f"files that PyArrow does not open: {exc}") from exc
+            # The footer was parsed by now, so PyArrow has no types for the schema.
+            raise UnsupportedByKernel(f"files that PyArrow does not open: {exc}") from exc
 
-    def _readable(self, dictionaries: list[str]) -> list[str]:
-        """Without columns whose encoding PyArrow makes no dictionary of."""
-        if not self.facts.no_dictionary:
-            return dictionaries
-        refused = {self.schema.paths[number] for number in self.facts.no_dictionary}
-        return [path for path in dictionaries if path not in refused]
+    def _filter_dictionary_paths(self, paths: list[str]) -> list[str]:
+        """Removes columns whose encoding PyArrow cannot read as a dictionary."""
+        if not self.chunk_encodings.no_dictionary:
+            return paths
+        refused = {self.schema.paths[leaf] for leaf in self.chunk_encodings.no_dictionary}
+        return [path for path in paths if path not in refused]
 
-    def _damage(self, group: int, numbers: list[int], cause: OSError) -> DamagedPage:
-        """Names the column: PyArrow tells only the page, and of whichever column it read first."""
-        for number in numbers:
+    def _locate_corrupt_page(self, row_group: int, leaves: list[int], cause: OSError) -> CorruptPage:
+        """Finds the column: PyArrow names only the page, of whichever column it read first."""
+        for leaf in leaves:
             try:
-                self._read(group, [number])
+                self._read(row_group, [leaf])
             except OSError as exc:
-                return DamagedPage(self.path, self.schema.paths[number], f"row group {group}, {exc}")
-        return DamagedPage(self.path, "unknown", f"row group {group}, {cause}")
+                return CorruptPage(self.path, self.schema.paths[leaf], f"row group {row_group}, {exc}")
+        return CorruptPage(self.path, "unknown", f"row group {row_group}, {cause}")
 
-    def _reader(self, dictionaries: list[str], metadata: pq.FileMetaData | None) -> pq.ParquetFile:
-        return pq.ParquetFile(self.raw, metadata=metadata, read_dictionary=dictionaries, **self._options)
+    def _open_reader(self, dictionary_paths: list[str], metadata: pq.FileMetaData | None) -> pq.ParquetFile:
+        return pq.ParquetFile(self.raw_file, metadata=metadata, read_dictionary=dictionary_paths, **self._options)
 
 
-class Source:
-    """Opened when its first column is asked for, closed with `close`."""
+class InputFileReader:
+    """Reads an input file. It is opened when its first column is read, and can be opened again after `close`."""
 
     def __init__(
         self,
-        item: Input,
+        input_file: InputFile,
         storage: Storage,
-        layouts: Layouts,
-        dictionaries: Sequence[str] = (),
-        classes: FileClasses | None = None,
+        projections: FileProjectionCache,
+        dictionary_paths: Sequence[str] = (),
+        file_classes: FileClassCounter | None = None,
     ) -> None:
-        self.item = item
+        self.input_file = input_file
         self._storage = storage
-        self._layouts = layouts
-        self._classes = classes
-        self._constants = frozenset(item.constants)
-        self._dictionaries = list(dictionaries)
-        self._opened: OpenFile | None = None
-        self._opening = Lock()
-        self._layout: Layout | None = None
-        self._starts: list[int] | None = None
+        self._projections = projections
+        self._file_classes = file_classes
+        self._constants = frozenset(input_file.constants)
+        self._dictionary_paths = list(dictionary_paths)
+        self._opened: OpenParquetFile | None = None
+        self._lock = Lock()
+        self._projection: FileProjection | None = None
+        self._row_group_starts: list[int] | None = None
 
     @property
-    def file(self) -> pq.ParquetFile:
-        return self._open().file
+    def parquet_file(self) -> pq.ParquetFile:
+        return self._open().parquet_file
 
     @property
-    def layout(self) -> Layout:
+    def projection(self) -> FileProjection:
         self._open()
-        assert self._layout is not None
-        return self._layout
+        assert self._projection is not None
+        return self._projection
 
     @property
-    def raw(self) -> Any:
-        """Its bytes."""
-        return self._open().raw
+    def raw_file(self) -> Any:
+        return self._open().raw_file
 
     @property
     def footer(self) -> bytes:
         return self._open().footer
 
-    def _open(self) -> OpenFile:
-        with self._opening:
+    def _open(self) -> OpenParquetFile:
+        with self._lock:
             if self._opened is None:
-                opened = OpenFile(self.item, self._storage, self._layouts.schemas, self._dictionaries)
-                self._layout = self._layouts.of(opened, self._constants)
-                if self._layout.unsafe:
-                    opened.read_plainly(self._layout.unsafe)
+                opened = OpenParquetFile(
+                    self.input_file, self._storage, self._projections.schemas, self._dictionary_paths
+                )
+                self._projection = self._projections.get(opened.schema, opened.arrow_schema, self._constants)
+                if self._projection.no_dictionary_leaves:
+                    opened.disable_dictionaries(self._projection.no_dictionary_leaves)
                 self._count_class(opened)
                 self._opened = opened
             return self._opened
 
-    def _count_class(self, opened: OpenFile) -> None:
-        """Once: a file that was closed may be opened again."""
-        if self._classes is not None:
-            self._classes.add(self.item, opened.schema, opened.metadata.created_by or "", opened.facts)
-            self._classes = None
+    def _count_class(self, opened: OpenParquetFile) -> None:
+        """Counts the file once, even if it is closed and opened again."""
+        if self._file_classes is not None:
+            writer = opened.metadata.created_by or ""
+            self._file_classes.add(self.input_file, opened.schema, writer, opened.chunk_encodings)
+            self._file_classes = None
 
     @property
-    def group_starts(self) -> list[int]:
-        """The first row of each row group, and the end of the last."""
-        if self._starts is None:
-            metadata = self.file.metadata
-            rows = (metadata.row_group(group).num_rows for group in range(metadata.num_row_groups))
-            self._starts = list(accumulate(rows, initial=0))
-        return self._starts
+    def row_group_starts(self) -> list[int]:
+        """The first row of each row group, and the end of the last one."""
+        if self._row_group_starts is None:
+            metadata = self.parquet_file.metadata
+            rows = (metadata.row_group(number).num_rows for number in range(metadata.num_row_groups))
+            self._row_group_starts = list(accumulate(rows, initial=0))
+        return self._row_group_starts
 
     def close(self) -> None:
         if self._opened is not None:
             self._opened.close()
             self._opened = None
 
-    def pieces(self) -> Iterator[Piece]:
-        starts = self.group_starts
-        stop = starts[-1] if self.item.stop is None else self.item.stop
-        for group, (first, last) in enumerate(pairwise(starts)):
-            begin, end = max(first, self.item.start), min(last, stop)
+    def iter_slices(self) -> Iterator[RowGroupSlice]:
+        """Yields the rows of the task by row group."""
+        starts = self.row_group_starts
+        stop = starts[-1] if self.input_file.stop is None else self.input_file.stop
+        for row_group, (first, last) in enumerate(pairwise(starts)):
+            begin, end = max(first, self.input_file.start), min(last, stop)
             if begin < end:
-                yield Piece(self, group, begin - first, end - first)
+                yield RowGroupSlice(self, row_group, begin - first, end - first)
 
-    def read(self, piece: Piece, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
-        """These columns of the piece's rows, as the table has them, deleted rows included."""
-        route = self.layout.route(wanted)
-        columns = self._read_columns(piece, route.leaf_numbers)
-        return [self._column(columns, piece, way) for way in route.ways]
+    def read_columns(self, row_slice: RowGroupSlice, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
+        """Returns columns in the table's types, including deleted rows."""
+        plan = self.projection.plan_read(wanted)
+        columns = self._read_leaves(row_slice, plan.leaves)
+        return [self._project(columns, row_slice, mapping) for mapping in plan.columns]
 
-    def _read_columns(self, piece: Piece, numbers: list[int]) -> list[pa.ChunkedArray]:
-        """By position and never by name: nothing keeps two columns of a file from having the same."""
-        if not numbers:
+    def _read_leaves(self, row_slice: RowGroupSlice, leaves: list[int]) -> list[pa.ChunkedArray]:
+        """Reads by position and never by name: two columns of a file may have the same name."""
+        if not leaves:
             return []
-        table = self._open().read(piece.group, numbers)
-        whole = piece.rows == table.num_rows
-        return list((table if whole else table.slice(piece.start, piece.rows)).columns)
+        table = self._open().read_row_group(row_slice.row_group, leaves)
+        is_whole = row_slice.rows == table.num_rows
+        return list((table if is_whole else table.slice(row_slice.start, row_slice.rows)).columns)
 
-    def _column(self, columns: list[pa.ChunkedArray], piece: Piece, way: Way) -> pa.ChunkedArray:
-        if way.is_constant:
-            return pa.chunked_array([constant(piece.rows, way.field, self.item.constants[way.number])])
-        if way.found is None:
-            column = pa.chunked_array([missing(piece.rows, way.field)])
+    def _project(
+        self, columns: list[pa.ChunkedArray], row_slice: RowGroupSlice, mapping: ColumnMapping
+    ) -> pa.ChunkedArray:
+        rows, table_field = row_slice.rows, mapping.table_field
+        if mapping.is_constant:
+            return pa.chunked_array([fill_constant(rows, table_field, self.input_file.constants[mapping.field_id])])
+        if mapping.file_field is None:
+            column = pa.chunked_array([fill_missing(rows, table_field)])
         else:
-            column = columns[way.place]
-            if column.type != way.as_it_is:
-                column = project(column, way.found, way.field)
-            if way.may_be_null:
-                refuse_nulls(column, way.field)
-        return self._with_lineage(column, piece, way.number)
+            column = columns[mapping.position]
+            if column.type != mapping.direct_type:
+                column = project_column(column, mapping.file_field, table_field)
+            if mapping.may_have_nulls:
+                reject_nulls(column, table_field)
+        return self._fill_lineage(column, row_slice, mapping.field_id)
 
-    def _with_lineage(self, column: pa.ChunkedArray, piece: Piece, number: int) -> pa.ChunkedArray:
-        """A row that does not state its identity has that of its place in the file."""
-        if number == ROW_ID and self.item.first_row_id is not None:
-            first = self.item.first_row_id + self.group_starts[piece.group] + piece.start
-            return _coalesced(column, pa.array(np.arange(first, first + piece.rows)))
-        if number == LAST_UPDATED and self.item.first_row_id is not None:
-            return pc.fill_null(column, self.item.sequence_number)
+    def _fill_lineage(self, column: pa.ChunkedArray, row_slice: RowGroupSlice, field_id: int) -> pa.ChunkedArray:
+        """Fills in row lineage: a row without a stored row id gets the one of its position in the file."""
+        if field_id == ROW_ID and self.input_file.first_row_id is not None:
+            first = self.input_file.first_row_id + self.row_group_starts[row_slice.row_group] + row_slice.start
+            return _coalesce(column, pa.array(np.arange(first, first + row_slice.rows)))
+        if field_id == LAST_UPDATED_SEQUENCE_NUMBER and self.input_file.first_row_id is not None:
+            return pc.fill_null(column, self.input_file.sequence_number)
         return column
 
 
-def _coalesced(column: pa.ChunkedArray, inherited: pa.Array) -> pa.ChunkedArray:
+def _coalesce(column: pa.ChunkedArray, inherited: pa.Array) -> pa.ChunkedArray:
     if column.null_count == len(column):
         return pa.chunked_array([inherited])
     return pa.chunked_array([pc.coalesce(column.combine_chunks(), inherited)])

@@ -1,4 +1,4 @@
-"""The rows of a task's inputs that are still there, column by column."""
+"""Reads the rows of a task's inputs that are not deleted, column by column."""
 
 from __future__ import annotations
 
@@ -10,150 +10,159 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 
-from icepack.kernel.arrow_schema import field_id
-from icepack.kernel.deletes.deleted_rows import EqualityDeletes, PositionDeletes, is_kept
-from icepack.kernel.file_classes import FileClasses
-from icepack.kernel.input_file import Layouts, Piece, Source
-from icepack.kernel.parquet.dictionaries import together, without_leftovers
+from icepack.kernel.arrow_schema import find_field_id
+from icepack.kernel.deletes.deleted_rows import EqualityDeletes, PositionDeletes, build_position_mask
+from icepack.kernel.dictionaries import concat_columns, drop_unused_entries
+from icepack.kernel.file_classes import FileClassCounter
+from icepack.kernel.file_projection import FileProjectionCache
+from icepack.kernel.input_file import InputFileReader, RowGroupSlice
 from icepack.kernel.storage import Storage
-from icepack.kernel.task import DeleteFile, FileClassSeen, Input, Task
-from icepack.kernel.thread_pool import Crew
+from icepack.kernel.task import DeleteFile, FileClassCount, InputFile, Task
+from icepack.kernel.thread_pool import ThreadPool
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """A piece and which of its rows stay; None for all."""
+class RowSelection:
+    """A slice of a row group and a mask of the rows that are live; None if all are."""
 
-    piece: Piece
-    kept: pa.Array | None
+    slice: RowGroupSlice
+    mask: pa.Array | None
     rows: int
 
     @property
     def is_whole(self) -> bool:
-        return self.kept is None and self.piece.is_whole
+        return self.mask is None and self.slice.is_whole
 
-    def read(self, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
-        columns = self.piece.source.read(self.piece, wanted)
-        return columns if self.kept is None else [column.filter(self.kept) for column in columns]
+    def read_columns(self, wanted: Sequence[pa.Field]) -> list[pa.ChunkedArray]:
+        columns = self.slice.source.read_columns(self.slice, wanted)
+        return columns if self.mask is None else [column.filter(self.mask) for column in columns]
 
 
-class Rows:
-    """Counts what it has seen and what deletes have taken of it."""
+class LiveRows:
+    """Applies deletes to the rows of a task's inputs, and counts rows that were read and rows that were deleted."""
 
     def __init__(
         self,
         task: Task,
         storage: Storage,
         schema: pa.Schema,
-        layouts: Layouts,
-        dictionaries: Sequence[str],
-        crew: Crew,
+        projections: FileProjectionCache,
+        dictionary_paths: Sequence[str],
+        thread_pool: ThreadPool,
     ) -> None:
-        self._crew = crew
-        self._classes = FileClasses()
-        self._sources = [Source(item, storage, layouts, dictionaries, self._classes) for item in task.inputs]
-        self._positions = PositionDeletes(task, storage)
-        self._fields = {field_id(field): field for field in schema}
-        self._equality = list(self._read_equality_deletes(task, storage))
-        self.seen = 0
-        self.dropped = 0
+        self._thread_pool = thread_pool
+        self._file_classes = FileClassCounter()
+        self._sources = [
+            InputFileReader(file, storage, projections, dictionary_paths, self._file_classes) for file in task.inputs
+        ]
+        self._position_deletes = PositionDeletes(task, storage)
+        self._fields = {find_field_id(field): field for field in schema}
+        self._equality_deletes = list(self._read_equality_deletes(task, storage))
+        self.rows_read = 0
+        self.rows_deleted = 0
 
     @property
-    def classes(self) -> tuple[FileClassSeen, ...]:
-        """Of the inputs that were opened, which are all of them once their rows were read."""
-        return self._classes.seen()
+    def file_classes(self) -> tuple[FileClassCount, ...]:
+        """Counts of the inputs that were opened, which are all inputs once their rows were read."""
+        return self._file_classes.list_counts()
 
-    def field(self, number: int) -> pa.Field:
-        return self._fields[number]
+    def get_field(self, field_id: int) -> pa.Field:
+        return self._fields[field_id]
 
-    def pieces(self) -> Iterator[Piece]:
+    def iter_slices(self) -> Iterator[RowGroupSlice]:
         for source in self._sources:
-            yield from source.pieces()
-            if source.group_starts[-1] == 0:
+            yield from source.iter_slices()
+            if source.row_group_starts[-1] == 0:
                 source.close()
 
-    def sample(self, count: int, wanted: Sequence[pa.Field]) -> Iterator[list[pa.ChunkedArray]]:
-        """These columns of some row groups, spread over the inputs and within each, deleted rows and all."""
-        sources = _spread(self._sources, count)
+    def sample_columns(self, count: int, wanted: Sequence[pa.Field]) -> Iterator[list[pa.ChunkedArray]]:
+        """Reads columns of about `count` row groups, spread over the inputs and within each; ignores deletes."""
+        sources = _pick_evenly(self._sources, count)
         for source in sources:
-            for piece in _spread(list(source.pieces()), max(count // len(sources), 1)):
-                yield source.read(piece, wanted)
+            for row_slice in _pick_evenly(list(source.iter_slices()), max(count // len(sources), 1)):
+                yield source.read_columns(row_slice, wanted)
             source.close()
 
-    def select(self, pieces: Sequence[Piece]) -> list[Selection]:
-        found = self._crew.all(self._select, pieces)
-        self.seen += sum(piece.rows for piece in pieces)
-        self.dropped += sum(selection.piece.rows - selection.rows for selection in found)
-        return [selection for selection in found if selection.rows]
+    def select(self, slices: Sequence[RowGroupSlice]) -> list[RowSelection]:
+        """Applies the deletes and returns the slices that have live rows."""
+        selections = self._thread_pool.map_batches(self._select, slices)
+        self.rows_read += sum(row_slice.rows for row_slice in slices)
+        self.rows_deleted += sum(selection.slice.rows - selection.rows for selection in selections)
+        return [selection for selection in selections if selection.rows]
 
-    def columns(
-        self, selections: Sequence[Selection], wanted: Sequence[pa.Field], *, alone: bool = False
+    def read_columns(
+        self, selections: Sequence[RowSelection], wanted: Sequence[pa.Field], *, in_this_thread: bool = False
     ) -> list[pa.ChunkedArray]:
-        """Read by all threads, or `alone` by the one that asks."""
-        if alone:
-            parts = [selection.read(wanted) for selection in selections]
+        """Reads columns with all threads, or only with the calling one."""
+        if in_this_thread:
+            parts = [selection.read_columns(wanted) for selection in selections]
         else:
-            parts = self._crew.all(lambda selection: selection.read(wanted), selections)
-        columns = [together([part[position] for part in parts], field.type) for position, field in enumerate(wanted)]
+            parts = self._thread_pool.map_batches(lambda selection: selection.read_columns(wanted), selections)
+        columns = [
+            concat_columns([part[position] for part in parts], field.type) for position, field in enumerate(wanted)
+        ]
         if all(selection.is_whole for selection in selections):
             return columns
-        return [without_leftovers(column) for column in columns]
+        return [drop_unused_entries(column) for column in columns]
 
-    def may_lose(self, item: Input) -> bool:
+    def may_have_deletes(self, file: InputFile) -> bool:
         """Whether there are deletes that apply to this input."""
-        is_older = any(deletes.newest > item.sequence_number for deletes in self._equality)
-        return is_older or bool(item.position_deletes) or item.vector is not None
+        is_older = any(deletes.max_sequence_number > file.sequence_number for deletes in self._equality_deletes)
+        return is_older or bool(file.position_deletes) or file.deletion_vector is not None
 
-    def let_go(self, pieces: Sequence[Piece]) -> None:
-        """Closes every input whose last row was among these."""
-        for piece in pieces:
-            source = piece.source
-            last = source.item.stop if source.item.stop is not None else source.group_starts[-1]
-            if source.group_starts[piece.group] + piece.stop >= last:
+    def close_finished(self, slices: Sequence[RowGroupSlice]) -> None:
+        """Closes every input whose last row is in these slices."""
+        for row_slice in slices:
+            source = row_slice.source
+            last = source.input_file.stop if source.input_file.stop is not None else source.row_group_starts[-1]
+            if source.row_group_starts[row_slice.row_group] + row_slice.stop >= last:
                 source.close()
 
-    def _select(self, piece: Piece) -> Selection:
-        start = piece.source.group_starts[piece.group] + piece.start
-        mask = is_kept(self._positions.of(piece.source.item), start, start + piece.rows)
-        for deletes in self._equality:
-            if deletes.newest > piece.source.item.sequence_number:
-                columns = piece.source.read(piece, [self._fields[number] for number in deletes.ids])
-                kept = deletes.keeps(columns, piece.source.item.sequence_number)
-                mask = kept if mask is None else mask & kept
+    def _select(self, row_slice: RowGroupSlice) -> RowSelection:
+        source = row_slice.source
+        start = source.row_group_starts[row_slice.row_group] + row_slice.start
+        positions = self._position_deletes.get_positions(source.input_file)
+        mask = build_position_mask(positions, start, start + row_slice.rows)
+        for deletes in self._equality_deletes:
+            if deletes.max_sequence_number > source.input_file.sequence_number:
+                columns = source.read_columns(row_slice, [self._fields[field_id] for field_id in deletes.field_ids])
+                is_live = deletes.build_mask(columns, source.input_file.sequence_number)
+                mask = is_live if mask is None else mask & is_live
         if mask is None or mask.all():
-            return Selection(piece, None, piece.rows)
-        return Selection(piece, pa.array(mask), int(np.count_nonzero(mask)))
+            return RowSelection(row_slice, None, row_slice.rows)
+        return RowSelection(row_slice, pa.array(mask), int(np.count_nonzero(mask)))
 
     def _read_equality_deletes(self, task: Task, storage: Storage) -> Iterator[EqualityDeletes]:
         by_ids: dict[tuple[int, ...], list[DeleteFile]] = defaultdict(list)
         for file in task.equality_deletes:
             by_ids[file.equality_ids].append(file)
-        for ids, files in by_ids.items():
-            fields = [self._fields[number] for number in ids]
-            layouts = Layouts(task.name_mapping, [column for column in task.schema["fields"] if column["id"] in ids])
-            keys, numbers = [], []
+        for field_ids, files in by_ids.items():
+            fields = [self._fields[field_id] for field_id in field_ids]
+            table_columns = [column for column in task.schema["fields"] if column["id"] in field_ids]
+            projections = FileProjectionCache(task.name_mapping, table_columns)
+            parts, sequence_numbers = [], []
             for file in files:
-                for columns in self._keys(file, storage, layouts, fields):
-                    keys.append(columns)
-                    numbers.append(np.full(len(columns[0]), file.sequence_number, np.int64))
-            if keys:
-                together_keys = [together([part[i] for part in keys], field.type) for i, field in enumerate(fields)]
-                yield EqualityDeletes(ids, together_keys, np.concatenate(numbers))
+                for columns in self._read_keys(file, storage, projections, fields):
+                    parts.append(columns)
+                    sequence_numbers.append(np.full(len(columns[0]), file.sequence_number, np.int64))
+            if parts:
+                keys = [concat_columns([part[at] for part in parts], field.type) for at, field in enumerate(fields)]
+                yield EqualityDeletes(field_ids, keys, np.concatenate(sequence_numbers))
 
-    def _keys(
-        self, file: DeleteFile, storage: Storage, layouts: Layouts, fields: Sequence[pa.Field]
+    def _read_keys(
+        self, file: DeleteFile, storage: Storage, projections: FileProjectionCache, fields: Sequence[pa.Field]
     ) -> Iterator[list[pa.ChunkedArray]]:
-        item = Input(path=file.path, bytes=file.bytes, records=0, sequence_number=file.sequence_number)
-        source = Source(item, storage, layouts)
+        input_file = InputFile(path=file.path, bytes=file.bytes, records=0, sequence_number=file.sequence_number)
+        source = InputFileReader(input_file, storage, projections)
         wanted = [field.with_nullable(True) for field in fields]
-        for piece in source.pieces():
-            yield source.read(piece, wanted)
+        for row_slice in source.iter_slices():
+            yield source.read_columns(row_slice, wanted)
         source.close()
 
 
-def _spread(items: Sequence[T], count: int) -> list[T]:
-    """So many of them at most, one from the middle of each of as many even parts."""
+def _pick_evenly(items: Sequence[T], count: int) -> list[T]:
+    """Picks at most `count` items, one from the middle of each of as many even parts."""
     count = min(count, len(items))
     return [items[(2 * number + 1) * len(items) // (2 * count)] for number in range(count)]

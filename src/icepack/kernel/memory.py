@@ -1,4 +1,4 @@
-"""Which allocator Arrow works with, and how that one behaves.
+"""Selects and configures the allocator that Arrow uses.
 
 Columns are large and short-lived. Measured on 4 million rows of 14 columns: mimalloc, the default, spent 2.2 s
 of 5.2 s in the operating system, jemalloc 0.6 s of 3.3 s, malloc 0.4 s of 3.5 s.
@@ -9,45 +9,54 @@ from __future__ import annotations
 import os
 import sys
 
-KEPT_MILLISECONDS = 5_000
-"""How long jemalloc keeps what was freed. With one second, its own choice, pages are given back between two columns
-and asked for again: 0.15 s in the operating system for each second of work, instead of 0.1 s."""
-POOL, CONF = "ARROW_DEFAULT_MEMORY_POOL", "JE_ARROW_MALLOC_CONF"
-FIT = 12
-"""A free block may be cut for what is 2 ** 12 times smaller. By its own choice, 2 ** 6, jemalloc leaves large blocks
-alone and asks for new memory: a task with 5,000 files of 100 KB took 690 MB instead of 480."""
-FRUGAL = {
-    POOL: "jemalloc",
-    CONF: f"background_thread:false,lg_extent_max_active_fit:{FIT},dirty_decay_ms:{KEPT_MILLISECONDS},muzzy_decay_ms:0",
+# How long jemalloc keeps freed pages. With its default of one second, pages are returned between two columns and
+# requested again: 0.15 s in the operating system for each second of work, instead of 0.1 s.
+DIRTY_DECAY_MILLISECONDS = 5_000
+MEMORY_POOL_VARIABLE, JEMALLOC_VARIABLE = "ARROW_DEFAULT_MEMORY_POOL", "JE_ARROW_MALLOC_CONF"
+# A free extent may be split for an allocation that is up to 2 ** 12 times smaller. With its default, 2 ** 6, jemalloc
+# leaves large extents alone and requests new memory: a task with 5,000 files of 100 KB took 690 MB instead of 480.
+MAX_ACTIVE_FIT_LOG2 = 12
+# For tasks with little memory. Parquet's writer allocates from the pool that Arrow started with, whichever pool is
+# selected later, and jemalloc's background thread, which returns pages, interrupts every core. Measured on 1,200 files
+# of 100 KB, medians of seven: 7.6 s of CPU without these settings, 6.3 s with them.
+LOW_MEMORY_ENVIRONMENT = {
+    MEMORY_POOL_VARIABLE: "jemalloc",
+    JEMALLOC_VARIABLE: (
+        f"background_thread:false,lg_extent_max_active_fit:{MAX_ACTIVE_FIT_LOG2},"
+        f"dirty_decay_ms:{DIRTY_DECAY_MILLISECONDS},muzzy_decay_ms:0"
+    ),
 }
-GENEROUS = {POOL: "jemalloc", CONF: FRUGAL[CONF].replace("muzzy_decay_ms:0", "muzzy_decay_ms:-1,narenas:1")}
-"""Parquet's writer takes memory from the pool that Arrow began with, whatever is chosen later; and a thread of
-jemalloc's own that gives pages back interrupts every core. Measured on 1,200 files of 100 KB, medians of seven:
-7.6 s of CPU without this, 6.3 s with it.
+# For tasks with enough memory. Without the background thread jemalloc returns every large extent as soon as it is free,
+# unless it is told to keep some memory forever, and a thread can reuse memory that another one freed only if they share
+# an arena. With both settings, 20 million rows of 14 columns took 11.1 s of CPU instead of 12.0, and 17.7 s instead of
+# 19.7 to sort them (medians of three, alternating), for 30 MB more. A task with 128 to 256 MB takes up to two thirds
+# more memory than with the low-memory settings, so those are used there. Spark ends a Python worker that is idle for a
+# minute, which frees its memory.
+HIGH_MEMORY_ENVIRONMENT = {
+    MEMORY_POOL_VARIABLE: "jemalloc",
+    JEMALLOC_VARIABLE: LOW_MEMORY_ENVIRONMENT[JEMALLOC_VARIABLE].replace(
+        "muzzy_decay_ms:0", "muzzy_decay_ms:-1,narenas:1"
+    ),
+}
+# Minimum memory of a task for the high-memory settings: what Spark's executors give a task unless they have less.
+MIN_HIGH_MEMORY_BYTES = 512 * 2**20
 
-Without that thread jemalloc gives every large block back as soon as it is free, unless it is told to keep some memory
-for ever; and what one thread has freed another can use only where they share an arena. Told both, 20 million rows of 14
-columns took 11.1 s of CPU instead of 12.0, and 17.7 s instead of 19.7 to sort them (medians of three, in turn), for
-30 MB more. With 128 to 256 MB to work with a task takes up to two thirds more than it does when it is frugal, so there
-it is. A Python worker that has nothing to do for a minute is ended by Spark, and its memory with it."""
-ENOUGH_BYTES = 512 * 2**20
-"""Of a task's memory to be generous with it: what Spark's executors give it unless they have less."""
 
-
-def settle_allocator(task_bytes: int) -> None:
-    """What Arrow reads only while it is loaded; whoever has said something else keeps it."""
+def configure_allocator(task_bytes: int) -> None:
+    """Sets the environment variables that Arrow reads only while it is loaded; variables that are set already win."""
     if sys.platform == "linux" and "pyarrow" not in sys.modules:
-        for name, value in (GENEROUS if task_bytes >= ENOUGH_BYTES else FRUGAL).items():
+        is_high = task_bytes >= MIN_HIGH_MEMORY_BYTES
+        for name, value in (HIGH_MEMORY_ENVIRONMENT if is_high else LOW_MEMORY_ENVIRONMENT).items():
             os.environ.setdefault(name, value)
 
 
-def choose_allocator() -> None:
-    """jemalloc where this build of Arrow has it, else the system's."""
+def select_allocator() -> None:
+    """Selects jemalloc where this build of Arrow has it, else the system's allocator."""
     import pyarrow as pa
 
     if "jemalloc" in pa.supported_memory_backends():
         pa.set_memory_pool(pa.jemalloc_memory_pool())
-        if CONF not in os.environ:
-            pa.jemalloc_set_decay_ms(KEPT_MILLISECONDS)
+        if JEMALLOC_VARIABLE not in os.environ:
+            pa.jemalloc_set_decay_ms(DIRTY_DECAY_MILLISECONDS)
     else:
         pa.set_memory_pool(pa.system_memory_pool())

@@ -1,7 +1,8 @@
-"""One task: its inputs, without their deleted rows, as one Parquet file, or as several sorted together.
+"""Rewrites a task's inputs, without their deleted rows, as one Parquet file, or as several that are sorted together.
 
-Row group after row group, and in each a few columns at a time: read from every input, put together and
-encoded by themselves. So the memory is that of some columns of one row group, whatever the table's size.
+It works row group by row group, and within each on a few columns at a time, which are read from every input,
+concatenated and encoded independently. So memory is limited to some columns of one row group, whatever the table's
+size.
 """
 
 from __future__ import annotations
@@ -19,46 +20,55 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from icepack.kernel.arrow_schema import LINEAGE, arrow_schema, leaf_paths, leaf_types, number_of
-from icepack.kernel.input_file import Layouts
-from icepack.kernel.live_rows import Rows, Selection
-from icepack.kernel.memory import choose_allocator
-from icepack.kernel.parquet.bounds import Bounds
-from icepack.kernel.parquet.chunk_writer import Chunks, Encoded, Splicer, encode
-from icepack.kernel.parquet.copy_chunks import Form, needs_values, tells_the_truth
-from icepack.kernel.parquet.copy_row_groups import Copier, Original
-from icepack.kernel.parquet.dictionaries import plain
-from icepack.kernel.parquet.encoding import Encodings
-from icepack.kernel.parquet.merge_pages import Joiner
-from icepack.kernel.parquet.row_groups import Shares, in_shares, row_groups
-from icepack.kernel.sorting.external_sort import Bucket, Sorting
+from icepack.kernel.arrow_schema import (
+    LINEAGE_FIELDS,
+    get_field_id,
+    list_leaf_paths,
+    list_leaf_types,
+    to_arrow_schema,
+)
+from icepack.kernel.dictionaries import decode_dictionaries
+from icepack.kernel.file_projection import FileProjectionCache
+from icepack.kernel.live_rows import LiveRows, RowSelection
+from icepack.kernel.memory import select_allocator
+from icepack.kernel.parquet.bounds import BoundsCollector
+from icepack.kernel.parquet.chunk_writer import ColumnChunks, EncodedChunks, ParquetChunkWriter, encode_column
+from icepack.kernel.parquet.copy_chunks import ChunkCopier, has_correct_statistics, needs_values
+from icepack.kernel.parquet.copy_row_groups import CopiedRowGroup, RowGroupCopier
+from icepack.kernel.parquet.encoding import EncodingPlanner
+from icepack.kernel.parquet.merge_pages import PageMerger
+from icepack.kernel.parquet.row_groups import RowGroupSizing, plan_row_groups, split_evenly
+from icepack.kernel.sorting.external_sort import ExternalSort, SortBucket
 from icepack.kernel.storage import Storage
-from icepack.kernel.task import OutputFile, Task, Written
-from icepack.kernel.thread_pool import Crew
+from icepack.kernel.task import OutputFile, RewriteResult, Task
+from icepack.kernel.thread_pool import ThreadPool
 
-Made = tuple[pa.ChunkedArray, Chunks]
-"""A column's values and its chunks."""
-MakeColumn = Callable[[pa.Field], Made]
+# A column's values and its chunks.
+ColumnResult = tuple[pa.ChunkedArray, ColumnChunks]
+BuildColumn = Callable[[pa.Field], ColumnResult]
 
-BLOCK_SHARE = 0.3
-"""Of a task's memory that the columns in work may take as Arrow; reading and encoding need the rest."""
-LEAST_BLOCKS = 5
-"""That fit into it together, so that threads seldom wait for one another. Measured on 20 million rows with two threads:
-490 MB and 5.4 s instead of 850 MB and 5.8 s when both read a block and then both encode it."""
-MOST_GROUP_ROWS = 2**25
-"""Of a row group, however few bytes they take. PyArrow writes up to 2 ** 26 at a time and begins a new row group then;
-a row group may outgrow its share by more than a third."""
-MOVED_SHARE = 0.1
-"""The same for rows that are moved into buckets, with all their columns, of which there are three copies at a time.
-Measured on 20 million rows: 460 MB and 8.0 s of CPU instead of 1,050 MB and 10.5 s with a share of 0.3."""
+# Fraction of a task's memory for the Arrow data of columns that are being processed; reading and encoding need the
+# rest.
+COLUMN_MEMORY_FRACTION = 0.3
+# Minimum number of column batches that fit into that memory, so that threads seldom wait for one another. Measured on
+# 20 million rows with two threads: 490 MB and 5.4 s instead of 850 MB and 5.8 s if both read a batch and then both
+# encode it.
+MIN_COLUMN_BATCHES = 5
+# Maximum rows of a row group, however few bytes they take. PyArrow writes up to 2 ** 26 rows at a time and then starts
+# a new row group; a row group may exceed its planned size by more than a third.
+MAX_ROW_GROUP_ROWS = 2**25
+# Fraction of a task's memory for the rows that are distributed to sort buckets at a time, with all their columns, of
+# which there are three copies. Measured on 20 million rows: 460 MB and 8.0 s of CPU instead of 1,050 MB and 10.5 s with
+# a fraction of 0.3.
+SORT_MEMORY_FRACTION = 0.1
 
 
-def rewrite(task: Task, storage: Storage) -> Written:
-    """Writes the outputs and says what became of the rows; leaves nothing behind when it fails."""
-    choose_allocator()
+def rewrite(task: Task, storage: Storage) -> RewriteResult:
+    """Writes the outputs and counts the rows; removes the outputs if it fails."""
+    select_allocator()
     try:
-        with Crew(task.threads) as crew:
-            return _Rewrite(task, storage, crew).run()
+        with ThreadPool(task.threads) as thread_pool:
+            return _TaskRewrite(task, storage, thread_pool).run()
     except BaseException:
         for output in task.outputs:
             storage.remove(output)
@@ -66,234 +76,254 @@ def rewrite(task: Task, storage: Storage) -> Written:
 
 
 @dataclass(slots=True)
-class Tally:
-    """What the footer of an output does not tell."""
+class OutputMetrics:
+    """Metrics of an output that its footer does not contain."""
 
-    nans: dict[int, int] = dataclass_field(default_factory=dict)
-    bounds: Bounds = dataclass_field(default_factory=Bounds)
+    nan_counts: dict[int, int] = dataclass_field(default_factory=dict)
+    bounds: BoundsCollector = dataclass_field(default_factory=BoundsCollector)
 
-    def note(self, field: pa.Field, column: pa.ChunkedArray, made: Chunks) -> Chunks:
-        """By whichever thread has made it: no column has two at a time."""
-        count_nans(field, column, self.nans)
-        self.bounds.see(field, column, made.chunks)
-        return made
+    def add_column(self, field: pa.Field, column: pa.ChunkedArray, chunks: ColumnChunks) -> ColumnChunks:
+        """Is called by the thread that built the column: no two threads have the same column at a time."""
+        count_nans(field, column, self.nan_counts)
+        self.bounds.add_column(field, column, chunks.chunks)
+        return chunks
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ColumnBatch:
     """Columns that are read together."""
 
     fields: list[pa.Field]
+    # Size in memory of one row group.
     bytes: float
-    """As Arrow, of one row group."""
 
 
-MakeBlock = Callable[[Block], Iterator[Made]]
+BuildColumns = Callable[[ColumnBatch], Iterator[ColumnResult]]
 
 
-class _Rewrite:
-    def __init__(self, task: Task, storage: Storage, crew: Crew) -> None:
+class _TaskRewrite:
+    def __init__(self, task: Task, storage: Storage, thread_pool: ThreadPool) -> None:
         self._task = task
         self._storage = storage
-        self._crew = crew
-        self._schema = arrow_schema(task.schema, with_lineage=task.lineage)
-        layouts = Layouts(task.name_mapping, read_columns(task))
-        self._encodings = Encodings(task, storage, layouts)
-        self._rows = Rows(task, storage, self._schema, layouts, self._encodings.dictionary_names, crew)
-        form = Form(self._schema, self._encodings.base)
-        self._copier = Copier(task, self._rows, self._schema, form)
-        self._joiner = Joiner(task, self._schema, form)
+        self._thread_pool = thread_pool
+        self._schema = to_arrow_schema(task.schema, with_lineage=task.lineage)
+        projections = FileProjectionCache(task.name_mapping, list_read_columns(task))
+        self._encoding = EncodingPlanner(task, storage, projections)
+        self._rows = LiveRows(task, storage, self._schema, projections, self._encoding.dictionary_paths, thread_pool)
+        chunk_copier = ChunkCopier(self._schema, self._encoding.base_options)
+        self._row_group_copier = RowGroupCopier(task, self._rows, self._schema, chunk_copier)
+        self._page_merger = PageMerger(task, self._schema, chunk_copier)
         self._copied_bytes = 0
 
-    def run(self) -> Written:
-        files = self._write_in_order() if self._task.order is None else self._write_sorted()
-        return Written(
+    def run(self) -> RewriteResult:
+        files = self._write_in_order() if self._task.sort_order is None else self._write_sorted()
+        return RewriteResult(
             files=tuple(files),
-            rows_in=self._rows.seen,
-            rows_dropped=self._rows.dropped,
+            rows_in=self._rows.rows_read,
+            rows_dropped=self._rows.rows_deleted,
             requests=self._storage.requests,
             copied_bytes=self._copied_bytes,
-            classes=self._rows.classes,
+            classes=self._rows.file_classes,
             peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         )
 
     def _write_sorted(self) -> Iterator[OutputFile]:
-        share, fitting = self._share(), self._fitting_rows()
-        sorting = Sorting(self._task, self._rows, self._schema, share, fitting, self._crew)
-        buckets = sorting.buckets(self._chunks())
-        each = -(-sorting.count // len(self._task.outputs))
+        rows, max_rows = self._plan_row_group_rows(), self._count_fitting_rows()
+        sort = ExternalSort(self._task, self._rows, self._schema, rows, max_rows, self._thread_pool)
+        buckets = sort.iter_buckets(self._iter_sort_batches())
+        buckets_per_output = -(-sort.bucket_count // len(self._task.outputs))
         for output in self._task.outputs:
-            mine = list(islice(buckets, 1))
-            if not mine:
+            first = list(islice(buckets, 1))
+            if not first:
                 return
-            tally = Tally()
+            metrics = OutputMetrics()
             with self._storage.create(output) as sink:
-                splicer = self._splicer(sink)
-                for bucket in chain(mine, islice(buckets, each - 1)):
-                    self._write_each(splicer, bucket.rows, partial(self._sorted, bucket), tally)
-                size = splicer.close()
-            yield self._output_file(output, size, splicer, tally)
+                writer = self._create_writer(sink)
+                for bucket in chain(first, islice(buckets, buckets_per_output - 1)):
+                    self._write_each_column(writer, bucket.rows, partial(self._build_sorted, bucket), metrics)
+                size = writer.close()
+            yield self._build_output_file(output, size, writer, metrics)
 
-    def _chunks(self) -> Iterator[list[Selection]]:
-        """All rows, as many at a time as fit into memory with all their columns."""
-        width = sum(map(self._encodings.bytes_per_row, self._schema))
-        share = max(int(self._task.memory_bytes * MOVED_SHARE / max(width, 1.0)), 1)
-        for pieces in in_shares(self._rows.pieces(), share):
-            yield self._rows.select(pieces)
-            self._rows.let_go(pieces)
+    def _iter_sort_batches(self) -> Iterator[list[RowSelection]]:
+        """Yields all rows, as many at a time as fit into memory with all their columns."""
+        bytes_per_row = sum(map(self._encoding.estimate_bytes_per_row, self._schema))
+        rows = max(int(self._task.memory_bytes * SORT_MEMORY_FRACTION / max(bytes_per_row, 1.0)), 1)
+        for slices in split_evenly(self._rows.iter_slices(), rows):
+            yield self._rows.select(slices)
+            self._rows.close_finished(slices)
 
-    def _splicer(self, sink: Any) -> Splicer:
-        return Splicer(sink, self._schema, key_values(self._task), self._encodings.base)
+    def _create_writer(self, sink: Any) -> ParquetChunkWriter:
+        return ParquetChunkWriter(sink, self._schema, build_key_values(self._task), self._encoding.base_options)
 
     def _write_in_order(self) -> Iterator[OutputFile]:
         (output,) = self._task.outputs
-        tally = Tally()
+        metrics = OutputMetrics()
         with ExitStack() as stack:
-            splicer: Splicer | None = None
-            shares = Shares(self._share(), self._most_rows(), self._copier.least_bytes)
-            original_of = partial(self._copier.original, most_rows=self._fitting_rows())
-            for group in row_groups(self._rows.pieces(), shares, original_of):
-                selections = self._rows.select(group.pieces)
+            writer: ParquetChunkWriter | None = None
+            sizing = RowGroupSizing(
+                self._plan_row_group_rows(), self._count_max_rows(), self._row_group_copier.min_bytes
+            )
+            copy_row_group = partial(self._row_group_copier.copy_row_group, max_rows=self._count_fitting_rows())
+            for planned in plan_row_groups(self._rows.iter_slices(), sizing, copy_row_group):
+                selections = self._rows.select(planned.slices)
                 rows = sum(selection.rows for selection in selections)
-                if rows and splicer is None:
+                if rows and writer is None:
                     sink = stack.enter_context(self._storage.create(output))
-                    splicer = self._splicer(sink)
-                if rows and splicer is not None and group.original is not None:
-                    self._write_each(splicer, rows, partial(self._copied, group.original, selections), tally)
-                elif rows and splicer is not None:
-                    self._write_columns(splicer, rows, selections, tally)
-                self._rows.let_go(group.pieces)
-            if splicer is None:
+                    writer = self._create_writer(sink)
+                if rows and writer is not None and planned.copied is not None:
+                    build = partial(self._build_copied, planned.copied, selections)
+                    self._write_each_column(writer, rows, build, metrics)
+                elif rows and writer is not None:
+                    self._write_merged(writer, rows, selections, metrics)
+                self._rows.close_finished(planned.slices)
+            if writer is None:
                 return
-            size = splicer.close()
-        yield self._output_file(output, size, splicer, tally)
+            size = writer.close()
+        yield self._build_output_file(output, size, writer, metrics)
 
-    def _output_file(self, path: str, size: int, splicer: Splicer, tally: Tally) -> OutputFile:
+    def _build_output_file(
+        self, path: str, size: int, writer: ParquetChunkWriter, metrics: OutputMetrics
+    ) -> OutputFile:
         return OutputFile(
             path=path,
             bytes=size,
-            rows=splicer.rows,
-            nan_counts=tally.nans,
-            bounds=tally.bounds.told(self._task.writing.longest_bound),
-            split_offsets=splicer.split_offsets,
+            rows=writer.rows,
+            nan_counts=metrics.nan_counts,
+            bounds=metrics.bounds.build(self._task.write_properties.max_bound_length),
+            split_offsets=writer.split_offsets,
         )
 
-    def _write_columns(self, splicer: Splicer, rows: int, selections: Sequence[Selection], tally: Tally) -> None:
-        """One row group, out of many pieces."""
-        joined = self._joiner.columns(selections)
-        unread = {number for number in joined if not needs_values(self._rows.field(number))}
-
-        def make(block: Block) -> Iterator[Made]:
-            wanted = [field for field in block.fields if number_of(field) not in unread]
-            found = iter(self._rows.columns(selections, wanted, alone=True) if wanted else ())
-            for field in block.fields:
-                column = no_values(field) if number_of(field) in unread else next(found)
-                yield column, self._taken_over(field, column, joined.get(number_of(field)))
-
-        self._write_blocks(splicer, rows, make, tally, unread)
-
-    def _write_each(self, splicer: Splicer, rows: int, make: MakeColumn, tally: Tally) -> None:
-        """One row group of which each column is made by itself, from the first byte on."""
-        self._write_blocks(splicer, rows, lambda block: map(make, block.fields), tally)
-
-    def _write_blocks(
-        self, splicer: Splicer, rows: int, make: MakeBlock, tally: Tally, unread: Container[int] = ()
+    def _write_merged(
+        self, writer: ParquetChunkWriter, rows: int, selections: Sequence[RowSelection], metrics: OutputMetrics
     ) -> None:
-        """One row group. A thread makes all of a block, so that none waits for another while there are blocks left."""
-        splicer.begin(rows)
-        blocks = list(self._blocks(rows, unread))
+        """Writes one row group from many slices."""
+        merged = self._page_merger.merge_columns(selections)
+        unread = {field_id for field_id in merged if not needs_values(self._rows.get_field(field_id))}
 
-        def finish(block: Block) -> list[Chunks]:
-            return [tally.note(field, *made) for field, made in zip(block.fields, make(block), strict=True)]
+        def build(batch: ColumnBatch) -> Iterator[ColumnResult]:
+            wanted = [field for field in batch.fields if get_field_id(field) not in unread]
+            columns = iter(self._rows.read_columns(selections, wanted, in_this_thread=True) if wanted else ())
+            for field in batch.fields:
+                column = build_empty_column(field) if get_field_id(field) in unread else next(columns)
+                yield column, self._reuse_or_encode(field, column, merged.get(get_field_id(field)))
 
-        for chunks in self._crew.ahead(finish, blocks, [block.bytes for block in blocks], self._budget):
-            for column in chunks:
-                splicer.add(column)
+        self._write_batches(writer, rows, build, metrics, unread)
+
+    def _write_each_column(
+        self, writer: ParquetChunkWriter, rows: int, build: BuildColumn, metrics: OutputMetrics
+    ) -> None:
+        """Writes one row group whose columns are built one by one."""
+        self._write_batches(writer, rows, lambda batch: map(build, batch.fields), metrics)
+
+    def _write_batches(
+        self,
+        writer: ParquetChunkWriter,
+        rows: int,
+        build: BuildColumns,
+        metrics: OutputMetrics,
+        unread: Container[int] = (),
+    ) -> None:
+        """Writes one row group. One thread builds a whole batch, so that none waits while batches are left."""
+        writer.start_row_group(rows)
+        batches = list(self._plan_batches(rows, unread))
+
+        def process(batch: ColumnBatch) -> list[ColumnChunks]:
+            results = zip(batch.fields, build(batch), strict=True)
+            return [metrics.add_column(field, *result) for field, result in results]
+
+        weights = [batch.bytes for batch in batches]
+        for columns in self._thread_pool.map_weighted(process, batches, weights, self._column_memory_bytes):
+            for column in columns:
+                writer.add_column(column)
                 self._copied_bytes += column.copied_bytes
 
-    def _sorted(self, bucket: Bucket, field: pa.Field) -> Made:
-        column = bucket.column(field)
+    def _build_sorted(self, bucket: SortBucket, field: pa.Field) -> ColumnResult:
+        column = bucket.read_column(field)
         return column, self._encode(field, column)
 
-    def _copied(self, original: Original, selections: Sequence[Selection], field: pa.Field) -> Made:
-        """As it lies in the input, but for what the table has otherwise. No values where nobody needs them."""
-        copied = original.columns.get(number_of(field))
-        if copied is not None and not needs_values(field):
-            return no_values(field), copied
-        (column,) = self._rows.columns(selections, [field], alone=True)
-        return column, self._taken_over(field, column, copied)
+    def _build_copied(
+        self, copied: CopiedRowGroup, selections: Sequence[RowSelection], field: pa.Field
+    ) -> ColumnResult:
+        """Copies the column if possible. It is read only if it has to be encoded or its values are needed."""
+        chunks = copied.columns.get(get_field_id(field))
+        if chunks is not None and not needs_values(field):
+            return build_empty_column(field), chunks
+        (column,) = self._rows.read_columns(selections, [field], in_this_thread=True)
+        return column, self._reuse_or_encode(field, column, chunks)
 
-    def _taken_over(self, field: pa.Field, column: pa.ChunkedArray, ready: Chunks | None) -> Chunks:
-        """What lies in the inputs where its footer is right about the values; else they are encoded."""
-        if ready is not None and tells_the_truth(field, column, ready.chunks):
-            return ready
+    def _reuse_or_encode(self, field: pa.Field, column: pa.ChunkedArray, chunks: ColumnChunks | None) -> ColumnChunks:
+        """Returns the inputs' chunks if their statistics are correct; otherwise encodes the values."""
+        if chunks is not None and has_correct_statistics(field, column, chunks.chunks):
+            return chunks
         return self._encode(field, column)
 
-    def _encode(self, field: pa.Field, column: pa.ChunkedArray) -> Encoded:
-        options = self._encodings.options(field, column)
-        paths = zip(leaf_paths(field.name, field.type), leaf_types(column.type), strict=True)
-        if {path for path, kind in paths if pa.types.is_dictionary(kind)} - set(options["use_dictionary"] or ()):
-            column = plain(column)
-        return encode(column, pa.schema([field]), options)
+    def _encode(self, field: pa.Field, column: pa.ChunkedArray) -> EncodedChunks:
+        options = self._encoding.build_options(field, column)
+        leaves = zip(list_leaf_paths(field.name, field.type), list_leaf_types(column.type), strict=True)
+        dictionaries = {path for path, data_type in leaves if pa.types.is_dictionary(data_type)}
+        if dictionaries - set(options["use_dictionary"] or ()):
+            column = decode_dictionaries(column)
+        return encode_column(column, pa.schema([field]), options)
 
-    def _blocks(self, rows: int, unread: Container[int] = ()) -> Iterator[Block]:
-        """Neighbouring columns, so many that every thread can have some in work; those that are not read take none."""
-        read = (field for field in self._schema if number_of(field) not in unread)
-        sizes = {number_of(field): self._encodings.bytes_per_row(field) * rows for field in read}
-        fit = self._budget / max(self._task.threads + 1, LEAST_BLOCKS)
-        budget = min(fit, sum(sizes.values()) / self._task.threads)
+    def _plan_batches(self, rows: int, unread: Container[int] = ()) -> Iterator[ColumnBatch]:
+        """Yields adjacent columns in batches that leave work for every thread; unread columns take no memory."""
+        read = (field for field in self._schema if get_field_id(field) not in unread)
+        sizes = {get_field_id(field): self._encoding.estimate_bytes_per_row(field) * rows for field in read}
+        fitting_bytes = self._column_memory_bytes / max(self._task.threads + 1, MIN_COLUMN_BATCHES)
+        max_bytes = min(fitting_bytes, sum(sizes.values()) / self._task.threads)
         fields: list[pa.Field] = []
-        filled = 0.0
+        batch_bytes = 0.0
         for field in self._schema:
-            size = sizes.get(number_of(field), 0.0)
-            if fields and filled + size > budget:
-                yield Block(fields, filled)
-                fields, filled = [], 0.0
+            size = sizes.get(get_field_id(field), 0.0)
+            if fields and batch_bytes + size > max_bytes:
+                yield ColumnBatch(fields, batch_bytes)
+                fields, batch_bytes = [], 0.0
             fields.append(field)
-            filled += size
-        yield Block(fields, filled)
+            batch_bytes += size
+        yield ColumnBatch(fields, batch_bytes)
 
     @property
-    def _budget(self) -> float:
-        return self._task.memory_bytes * BLOCK_SHARE
+    def _column_memory_bytes(self) -> float:
+        return self._task.memory_bytes * COLUMN_MEMORY_FRACTION
 
-    def _share(self) -> int:
-        """Rows of each row group, so that all are of the same size."""
+    def _plan_row_group_rows(self) -> int:
+        """Returns the rows of each row group if all are of the same size."""
         rows = max(self._task.rows, 1)
-        return -(-rows // -(-rows // self._most_rows()))
+        return -(-rows // -(-rows // self._count_max_rows()))
 
-    def _most_rows(self) -> int:
-        """That a row group may have."""
-        stored = sum(item.bytes_per_row * item.rows for item in self._task.inputs)
-        by_size = self._task.writing.row_group_bytes / max(stored / max(self._task.rows, 1), 1e-3)
-        return max(min(int(by_size), self._fitting_rows()), 1)
+    def _count_max_rows(self) -> int:
+        """Returns how many rows a row group may have."""
+        stored_bytes = sum(file.bytes_per_row * file.rows for file in self._task.inputs)
+        bytes_per_row = max(stored_bytes / max(self._task.rows, 1), 1e-3)
+        rows = self._task.write_properties.row_group_bytes / bytes_per_row
+        return max(min(int(rows), self._count_fitting_rows()), 1)
 
-    def _fitting_rows(self) -> int:
-        """Of which any column fits into memory."""
-        widest = max(map(self._encodings.bytes_per_row, self._schema), default=1.0)
-        return max(min(int(self._task.memory_bytes * BLOCK_SHARE / widest), MOST_GROUP_ROWS), 1)
-
-
-def read_columns(task: Task) -> list[Mapping[str, Any]]:
-    """The columns of the table that are read from the inputs."""
-    return [*task.schema["fields"], *(LINEAGE if task.lineage else ())]
+    def _count_fitting_rows(self) -> int:
+        """Returns how many rows of the widest column fit into memory."""
+        widest = max(map(self._encoding.estimate_bytes_per_row, self._schema), default=1.0)
+        return max(min(int(self._task.memory_bytes * COLUMN_MEMORY_FRACTION / widest), MAX_ROW_GROUP_ROWS), 1)
 
 
-def no_values(field: pa.Field) -> pa.ChunkedArray:
-    """Of a column that nobody has to read."""
+def list_read_columns(task: Task) -> list[Mapping[str, Any]]:
+    """Returns the columns of the table that are read from the inputs."""
+    return [*task.schema["fields"], *(LINEAGE_FIELDS if task.lineage else ())]
+
+
+def build_empty_column(field: pa.Field) -> pa.ChunkedArray:
+    """Stands for a column whose values are not needed."""
     return pa.chunked_array([], field.type)
 
 
 def count_nans(field: pa.Field, column: Any, counts: dict[int, int]) -> None:
-    """Iceberg keeps them for numbers that are not inside lists or maps."""
+    """Counts NaNs of float columns that are not inside lists or maps, as Iceberg's metrics do."""
     if pa.types.is_floating(field.type):
-        number = number_of(field)
-        counts[number] = counts.get(number, 0) + (pc.sum(pc.is_nan(column)).as_py() or 0)
+        field_id = get_field_id(field)
+        counts[field_id] = counts.get(field_id, 0) + (pc.sum(pc.is_nan(column)).as_py() or 0)
     elif pa.types.is_struct(field.type):
         for position, child in enumerate(field.type):
             count_nans(child, pc.struct_field(column, position), counts)
 
 
-def key_values(task: Task) -> dict[str, str]:
-    """Iceberg's writers put the table's schema beside the file's own."""
+def build_key_values(task: Task) -> dict[str, str]:
+    """Returns the file's key-value metadata: like Iceberg's writers, the table's schema."""
     return {"iceberg.schema": json.dumps(task.schema, separators=(",", ":"))}

@@ -1,4 +1,4 @@
-"""What one task is told and what it answers; plain data, since it travels to executors and back."""
+"""The input and the result of one rewrite task: plain data that is sent to executors and back."""
 
 from __future__ import annotations
 
@@ -7,28 +7,32 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Json = dict[str, Any]
-Pair = tuple[bytes, bytes]
+# Lower and upper bound of a column in Iceberg's binary single-value serialization.
+EncodedBounds = tuple[bytes, bytes]
+
+# Stands in an output path where the attempt number of the Spark task goes.
+ATTEMPT_PLACEHOLDER = "ATTEMPT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Input:
-    """A data file, or some of its rows."""
+class InputFile:
+    """A data file, or a range of its rows."""
 
     path: str
     bytes: int
     records: int
     sequence_number: int
     first_row_id: int | None = None
+    # The rows from `start` up to `stop` are read; up to the end of the file if `stop` is None.
     start: int = 0
     stop: int | None = None
-    """Rows `start` up to `stop` of the file; all that follow when None."""
+    # Indexes into `Task.position_deletes`.
     position_deletes: tuple[int, ...] = ()
-    """Positions in `Task.position_deletes`."""
-    vector: tuple[str, int, int] | None = None
-    """The deletion vector: Puffin file, offset, length."""
+    # Puffin file, offset and length of the deletion vector.
+    deletion_vector: tuple[str, int, int] | None = None
+    # Values of the source columns of identity partition fields, by field id, in Iceberg's JSON single-value
+    # serialization. They override the values in the file.
     constants: Mapping[int, Any] = field(default_factory=dict)
-    """Field id → value in Iceberg's JSON, of the source columns of identity partition fields. It wins over whatever the
-    file holds."""
 
     @property
     def rows(self) -> int:
@@ -48,52 +52,49 @@ class DeleteFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Writing:
-    """The table's properties, as far as they say how Parquet is written."""
+class WriteProperties:
+    """The table properties that control how Parquet files are written."""
 
+    # None if the table does not set it; then the codec of its files is used.
     codec: str | None = None
-    """None where the table does not say: then that of its files."""
     level: int | None = None
     row_group_bytes: int = 128 * 2**20
     page_bytes: int = 2**20
     page_rows: int = 20_000
     dictionary_bytes: int = 2 * 2**20
-    as_found: bool = False
-    """Whether the table is silent about what a file does not tell of itself, such as the compression's level: then row
-    groups may stay as they are."""
-    longest_bound: int | None = 16
-    """Characters or bytes of a value that any column's metrics keep; None for all of them."""
+    # Whether column chunks may be copied unchanged: only if the table sets nothing that a file does not record about
+    # itself, such as the compression level.
+    may_copy_chunks: bool = False
+    # Maximum length of any column's bounds, in characters or bytes; None if a column's metrics keep full values.
+    max_bound_length: int | None = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One output file, or several when their rows are sorted together."""
+    """Writes one output file, or several if their rows are sorted together."""
 
+    # Paths of the output files, with ATTEMPT_PLACEHOLDER in place of the attempt number.
     outputs: tuple[str, ...]
-    """Where they go, with ATTEMPT where the number of the attempt belongs."""
     schema: Json
-    inputs: tuple[Input, ...]
+    inputs: tuple[InputFile, ...]
     position_deletes: tuple[DeleteFile, ...] = ()
     equality_deletes: tuple[DeleteFile, ...] = ()
     lineage: bool = False
     name_mapping: list[Json] | None = None
-    order: Json | None = None
-    writing: Writing = field(default_factory=Writing)
+    sort_order: Json | None = None
+    write_properties: WriteProperties = field(default_factory=WriteProperties)
     threads: int = 1
     memory_bytes: int = 512 * 2**20
 
     @property
     def rows(self) -> int:
-        return sum(item.rows for item in self.inputs)
+        return sum(file.rows for file in self.inputs)
 
     @property
-    def may_lose(self) -> bool:
-        """Whether deletes apply to any of its inputs."""
-        vectors = any(item.vector is not None for item in self.inputs)
-        return vectors or bool(self.position_deletes or self.equality_deletes)
-
-
-ATTEMPT = "ATTEMPT"
+    def has_deletes(self) -> bool:
+        """Whether deletes apply to any of the inputs."""
+        has_vectors = any(file.deletion_vector is not None for file in self.inputs)
+        return has_vectors or bool(self.position_deletes or self.equality_deletes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,37 +103,37 @@ class OutputFile:
     bytes: int
     rows: int
     nan_counts: dict[int, int]
-    bounds: dict[int, Pair] = field(default_factory=dict)
-    """Lower and upper, of the columns of which the footer does not tell them exactly."""
+    # By field id, for the columns whose bounds the footer does not contain exactly.
+    bounds: dict[int, EncodedBounds] = field(default_factory=dict)
+    # Where the row groups start.
     split_offsets: tuple[int, ...] = ()
-    """Where its row groups begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileClassSeen:
-    """Inputs that were written alike."""
+class FileClassCount:
+    """How many inputs belong to one file class, which are files that were written in the same way."""
 
+    # `schema`, `writer`, `encodings`, `codecs`, `has_field_ids` and `library`; can be written as JSON.
     description: Json
-    """`schema`, `writer`, `encodings`, `codecs`, `has_field_ids` and `library`; can be written as JSON."""
     files: int
     rows: int
+    # The location of one of the files.
     example: str
-    """The location of one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What a task did; there is no file when deletes left no row to write."""
+class RewriteResult:
+    """What a task did. There are no files if deletes left no row to write."""
 
     files: tuple[OutputFile, ...]
     rows_in: int
     rows_dropped: int
     requests: int
+    # How many bytes of the outputs were copied from the inputs without being decoded.
     copied_bytes: int = 0
-    """Of the outputs: what was taken over without being decoded."""
     peak_bytes: int = 0
-    classes: tuple[FileClassSeen, ...] = ()
-    """Of the inputs, each once."""
+    # The file classes of the inputs, each once.
+    classes: tuple[FileClassCount, ...] = ()
 
     @property
     def rows_out(self) -> int:

@@ -1,8 +1,8 @@
-"""Health sync: keeps the table cache current by looking only at tables that have changed.
+"""Health sync: keeps the table cache current by inspecting the tables that have changed.
 
-A table has changed when its metadata lies elsewhere than the last time. Some are looked at again all the same: those
-that icepack worked on, for what is recommended depends on that too, and each table once in a while, since snapshots
-grow old by themselves.
+A table has changed if its metadata location is not the cached one. Two kinds of unchanged tables are inspected too:
+those that a run has ended on, because recommendations also depend on past runs, and every table once in a while,
+because snapshots age without any change.
 """
 
 from __future__ import annotations
@@ -16,51 +16,43 @@ from datetime import datetime, timedelta
 from threading import Event
 from typing import Protocol
 
-from icepack.domain.fleet import watched
-from icepack.domain.observability.fleet_trend import fleet_lines
-from icepack.domain.ports.engine import HistoryStore
-from icepack.domain.ports.queue import (
-    CachedTable,
-    CacheState,
-    Generation,
-    RefreshLost,
-    StatusHistory,
-    StatusPoint,
-    TableCache,
-    TableSummary,
-)
-from icepack.domain.run import Totals, totals
+from icepack.domain.fleet import exclude_internal_tables
+from icepack.domain.observability.fleet_trend import sum_by_namespace
+from icepack.domain.ports.history import HistoryStore, StatusHistory, StatusPoint
+from icepack.domain.ports.table_cache import CachedTable, CacheState, Generation, RefreshLost, TableCache, TableSummary
+from icepack.domain.run import Totals, compute_totals
 from icepack.domain.table import TableId, TablePattern
 from icepack.domain.units import format_duration
 from icepack.errors import Cancelled, CatalogFault, EnvironmentFault, IcepackError, TableNotFound
-from icepack.service.loop import spread
-from icepack.service.service import Advice
+from icepack.service.advice import TableAdvisor
+from icepack.service.loop import map_in_threads
 
 log = logging.getLogger(__name__)
 
+# How many of the latest runs are searched for those that ended since the last refresh.
 RECENT_RUNS = 500
 
 
-class CatalogLook(Protocol):
+class MetadataLocations(Protocol):
+    """Lists where the metadata of each table is."""
+
     @property
     def catalog_names(self) -> tuple[str, ...]: ...
 
     def metadata_locations(self, catalog: str) -> Mapping[TableId, str]:
-        """Where each table's metadata lies; empty where that cannot be told."""
+        """Returns the metadata location of each table; an empty text if the catalog does not report it."""
         ...
 
 
-class Advisor(Protocol):
-    def advise(self, table: TableId) -> Advice: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SyncTerms:
+class SyncOptions:
+    """Batch size, threads and intervals of a refresh."""
+
+    # A refresh that writes nothing for this long may be taken over; it writes after each batch.
     lease: timedelta = timedelta(minutes=10)
-    """How long a refresh may be silent before another may take its place; it speaks after each batch."""
     batch_tables: int = 24
+    # Every table is inspected again after this time, even if it has not changed.
     refresh_after: timedelta = timedelta(days=1)
-    """By then every table was looked at again, changed or not."""
     threads: int = 4
 
 
@@ -74,139 +66,147 @@ class SyncReport:
     removed: int
     seconds: float
     state: CacheState
-    unread: tuple[tuple[TableId, str], ...] = ()
-    """Tables that could not be read; what was known of them stays."""
-    silent: Mapping[str, str] = field(default_factory=dict)
-    """Catalogs that did not answer, with their reason; their tables stay as they were."""
+    # Tables that could not be read, with the reason; their cached entries are kept.
+    unreadable: tuple[tuple[TableId, str], ...] = ()
+    # Catalogs that did not answer, with the reason; the cached entries of their tables are kept.
+    silent_catalogs: Mapping[str, str] = field(default_factory=dict)
 
 
 class RefreshFailed(IcepackError):
+    """The table cache could not be refreshed and keeps its contents."""
+
     def __init__(self, reason: str, state: CacheState | None) -> None:
-        super().__init__(f"The table cache was not refreshed: {reason}", _age_text(state))
+        super().__init__(f"The table cache was not refreshed: {reason}", _describe_age(state))
         self.state = state
 
 
-def _age_text(state: CacheState | None) -> str:
+def _describe_age(state: CacheState | None) -> str:
     if state is None:
-        return "How old it is cannot be told either."
-    return "There is none yet." if state.age is None else f"What it holds is {format_duration(state.age)} old."
+        return "The age of its contents is unknown."
+    return "It is still empty." if state.age is None else f"Its contents are {format_duration(state.age)} old."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
-    """What has to be done, worked out before any table is opened."""
+class _RefreshPlan:
+    """Which tables a refresh inspects and removes, determined before any table is opened."""
 
     tables: int
     changed: tuple[TableId, ...]
-    again: tuple[TableId, ...]
-    gone: tuple[TableId, ...]
-    silent: Mapping[str, str]
-    known: Mapping[TableId, Totals]
-    """The figures of all tables, as they were before."""
+    unchanged: tuple[TableId, ...]
+    removed: tuple[TableId, ...]
+    silent_catalogs: Mapping[str, str]
+    # The cached totals of all tables.
+    totals: Mapping[TableId, Totals]
 
 
 @dataclass(slots=True)
-class _Found:
-    """What came of looking at one table."""
+class _Inspection:
+    """The result of inspecting one table; without an entry or an error the table no longer exists."""
 
     table: TableId
     cached: CachedTable | None = None
     error: str = ""
 
 
-class HealthSync:
+class TableCacheSyncWorker:
+    """Refreshes the table cache: writes a new generation and swaps it in atomically."""
+
     def __init__(
         self,
         *,
-        catalogs: CatalogLook,
-        advisor: Advisor,
+        catalogs: MetadataLocations,
+        advisor: TableAdvisor,
         cache: TableCache,
-        observations: StatusHistory,
+        status_history: StatusHistory,
         history: HistoryStore,
         owner: str,
         clock: Callable[[], datetime],
         named: Sequence[TablePattern] = (),
-        terms: SyncTerms | None = None,
+        options: SyncOptions | None = None,
     ) -> None:
         self._catalogs = catalogs
         self._advisor = advisor
         self._cache = cache
-        self._observations = observations
+        self._status_history = status_history
         self._history = history
         self._owner = owner
         self._clock = clock
         self._named = named
-        self._terms = terms or SyncTerms()
+        self._options = options or SyncOptions()
 
     def run_once(self, *, full: bool = False, stop: Event | None = None) -> SyncReport:
-        """Refreshes the cache, or leaves it as it was: raises RefreshUnderWay while another is at it."""
-        generation = self._cache.begin(self._owner, self._terms.lease)
+        """Refreshes the cache, or leaves it unchanged if that fails.
+
+        Raises RefreshInProgress while another process refreshes it.
+        """
+        generation = self._cache.begin(self._owner, self._options.lease)
         try:
             return self._refresh(generation, full, stop)
         except RefreshLost:
             raise
         except BaseException as exc:
-            state = self._give_up(generation, exc)
+            state = self._abort(generation, exc)
             if isinstance(exc, Cancelled) or not isinstance(exc, Exception):
                 raise
-            raise RefreshFailed(_reason(exc), state) from exc
+            raise RefreshFailed(_describe_error(exc), state) from exc
 
-    def _give_up(self, generation: Generation, exc: BaseException) -> CacheState | None:
+    def _abort(self, generation: Generation, exc: BaseException) -> CacheState | None:
         try:
-            return self._cache.give_up(generation, _reason(exc))
+            return self._cache.abort(generation, _describe_error(exc))
         except IcepackError as lost:
-            log.warning("the refresh could not be given up; it ends with its lease: %s", lost)
+            log.warning("refresh could not be aborted and ends with its lease: %s", lost)
             return None
 
     def _refresh(self, generation: Generation, full: bool, stop: Event | None) -> SyncReport:
-        began = time.monotonic()
-        work = self._work(full)
-        gone, unread = list(work.gone), []
-        figures = dict(work.known)
+        started_at = time.monotonic()
+        plan = self._plan(full)
+        removed, unreadable = list(plan.removed), []
+        totals = dict(plan.totals)
         refreshed = 0
-        for batch in _batches((*work.changed, *work.again), self._terms.batch_tables):
-            found = spread(self._look, batch, self._terms.threads, stop)
-            cached = [item.cached for item in found if item.cached is not None]
-            self._keep(generation, cached)
-            figures.update((item.table, totals(item.status, item.health.score)) for item in cached)
+        for batch in _split_batches((*plan.changed, *plan.unchanged), self._options.batch_tables):
+            inspections = map_in_threads(self._inspect, batch, self._options.threads, stop)
+            cached = [item.cached for item in inspections if item.cached is not None]
+            self._write(generation, cached)
+            totals.update((item.table, compute_totals(item.status, item.health.score)) for item in cached)
             refreshed += len(cached)
-            gone += [item.table for item in found if item.cached is None and not item.error]
-            unread += [(item.table, item.error) for item in found if item.error]
-        self._cache.remove(generation, gone)
-        self._observations.save_day(self._clock().date(), fleet_lines(_without(figures, gone)))
+            removed += [item.table for item in inspections if item.cached is None and not item.error]
+            unreadable += [(item.table, item.error) for item in inspections if item.error]
+        self._cache.remove(generation, removed)
+        self._status_history.save_day(self._clock().date(), sum_by_namespace(_exclude(totals, removed)))
         return SyncReport(
-            tables=work.tables,
-            changed=len(work.changed),
+            tables=plan.tables,
+            changed=len(plan.changed),
             refreshed=refreshed,
-            removed=len(gone),
-            seconds=time.monotonic() - began,
+            removed=len(removed),
+            seconds=time.monotonic() - started_at,
             state=self._cache.swap(generation),
-            unread=tuple(unread),
-            silent=work.silent,
+            unreadable=tuple(unreadable),
+            silent_catalogs=plan.silent_catalogs,
         )
 
-    def _work(self, full: bool) -> _Work:
-        current, silent = self._look_at_catalogs()
+    def _plan(self, full: bool) -> _RefreshPlan:
+        current, silent = self._list_tables()
         cached = {summary.table: summary for summary in self._cache.summaries()}
         changed = [table for table, location in current.items() if _has_changed(location, cached.get(table))]
-        again = {table for table in current if full or self._is_stale(cached.get(table))} | self._acted_on(current)
-        return _Work(
+        stale = {table for table in current if full or self._is_stale(cached.get(table))}
+        unchanged = (stale | self._tables_with_ended_runs(current)).difference(changed)
+        return _RefreshPlan(
             tables=len(current),
             changed=tuple(changed),
-            again=tuple(sorted(again.difference(changed))),
-            gone=tuple(table for table in cached if table not in current and table.catalog not in silent),
-            silent=silent,
-            known={table: summary.totals for table, summary in cached.items()},
+            unchanged=tuple(sorted(unchanged)),
+            removed=tuple(table for table in cached if table not in current and table.catalog not in silent),
+            silent_catalogs=silent,
+            totals={table: summary.totals for table, summary in cached.items()},
         )
 
-    def _look_at_catalogs(self) -> tuple[dict[TableId, str], dict[str, str]]:
-        """A catalog that does not answer hides no other; when none does, there is nothing to go by."""
+    def _list_tables(self) -> tuple[dict[TableId, str], dict[str, str]]:
+        """Returns the tables of the catalogs that answer; raises CatalogFault if none does."""
         current: dict[TableId, str] = {}
         silent: dict[str, str] = {}
         for name in self._catalogs.catalog_names:
             try:
                 found = self._catalogs.metadata_locations(name)
-                current.update((table, found[table]) for table in watched(found, self._named))
+                current.update((table, found[table]) for table in exclude_internal_tables(found, self._named))
             except CatalogFault as exc:
                 silent[name] = str(exc)
         if silent and len(silent) == len(self._catalogs.catalog_names):
@@ -214,14 +214,14 @@ class HealthSync:
         return current, silent
 
     def _is_stale(self, summary: TableSummary | None) -> bool:
-        """Each table at its own time, so that not all of them come at once."""
+        """Each table becomes stale at a time derived from its name, so that not all are inspected at once."""
         if summary is None:
             return False
         share = int.from_bytes(hashlib.sha256(str(summary.table).encode()).digest()[:4]) / 2**32
-        return self._clock() - summary.inspected_at >= self._terms.refresh_after * (1 + share) / 2
+        return self._clock() - summary.inspected_at >= self._options.refresh_after * (1 + share) / 2
 
-    def _acted_on(self, current: Mapping[TableId, str]) -> set[TableId]:
-        """Tables on which a run has ended since the last refresh, though it may have changed nothing."""
+    def _tables_with_ended_runs(self, current: Mapping[TableId, str]) -> set[TableId]:
+        """Returns the tables on which a run has ended since the last refresh, even if it changed nothing."""
         refreshed_at = self._cache.state().refreshed_at
         if refreshed_at is None:
             return set()
@@ -229,51 +229,50 @@ class HealthSync:
         ended = {run.table for run in runs if run.finished_at is not None and run.finished_at >= refreshed_at}
         return {table for table in ended if table in current}
 
-    def _look(self, table: TableId) -> _Found:
-        """One table's trouble is its own; a lost database is everybody's."""
+    def _inspect(self, table: TableId) -> _Inspection:
+        """An error affects only this table, except for a lost database, which ends the refresh."""
         try:
             advice = self._advisor.advise(table)
         except (EnvironmentFault, Cancelled):
             raise
         except TableNotFound:
-            return _Found(table)
+            return _Inspection(table)
         except IcepackError as exc:
-            return _Found(table, error=str(exc))
+            return _Inspection(table, error=str(exc))
         except Exception as exc:
-            log.exception("%s could not be looked at", table)
-            return _Found(table, error=f"Unexpected {type(exc).__name__}: {exc}")
+            log.exception("%s could not be inspected", table)
+            return _Inspection(table, error=f"Unexpected {type(exc).__name__}: {exc}")
         cached = CachedTable(status=advice.status, health=advice.health, recommendation=advice.recommendation)
-        return _Found(table, cached)
+        return _Inspection(table, cached)
 
-    def _keep(self, generation: Generation, cached: Sequence[CachedTable]) -> None:
+    def _write(self, generation: Generation, cached: Sequence[CachedTable]) -> None:
         if not cached:
             return
         self._cache.write(generation, cached)
-        self._observations.save_status(
-            [
-                StatusPoint(
-                    table=item.table,
-                    observed_at=item.status.observed_at,
-                    totals=totals(item.status, item.health.score),
-                )
-                for item in cached
-            ]
-        )
-        self._observations.save_health([item.health for item in cached])
+        points = [
+            StatusPoint(
+                table=item.table,
+                observed_at=item.status.observed_at,
+                totals=compute_totals(item.status, item.health.score),
+            )
+            for item in cached
+        ]
+        self._status_history.save_status(points)
+        self._status_history.save_health([item.health for item in cached])
 
 
 def _has_changed(location: str, summary: TableSummary | None) -> bool:
     return not location or summary is None or summary.metadata_location != location
 
 
-def _without(figures: Mapping[TableId, Totals], gone: Sequence[TableId]) -> dict[TableId, Totals]:
-    dropped = set(gone)
-    return {table: found for table, found in figures.items() if table not in dropped}
+def _exclude(totals: Mapping[TableId, Totals], removed: Sequence[TableId]) -> dict[TableId, Totals]:
+    excluded = set(removed)
+    return {table: found for table, found in totals.items() if table not in excluded}
 
 
-def _batches(tables: Sequence[TableId], size: int) -> Iterator[Sequence[TableId]]:
+def _split_batches(tables: Sequence[TableId], size: int) -> Iterator[Sequence[TableId]]:
     return (tables[start : start + size] for start in range(0, len(tables), size))
 
 
-def _reason(exc: BaseException) -> str:
+def _describe_error(exc: BaseException) -> str:
     return str(exc) if isinstance(exc, IcepackError) else f"{type(exc).__name__}: {exc}"

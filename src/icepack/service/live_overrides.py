@@ -1,4 +1,4 @@
-"""What follows changes that are made through the API, without a restart."""
+"""Picks up policies and schedules that were changed through the API, without a restart."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ from threading import Lock
 from typing import Generic, TypeVar, overload
 
 from icepack.domain.policy import PolicyRule
-from icepack.service.ttl_cache import Remembered
+from icepack.service.ttl_cache import TtlCache
 
 T = TypeVar("T")
-LOOK_AGAIN_SECONDS = 5.0
+# How long a change of the policies may take to come into effect.
+RELOAD_SECONDS = 5.0
 POLICIES, SCHEDULES = "policies", "schedules"
 
 
-class LiveRules(Sequence[PolicyRule]):
-    """The configuration's rules, and after them those that were set since: among equals the later ones win."""
+class LivePolicyRules(Sequence[PolicyRule]):
+    """The rules of the configuration followed by the overrides; of equally specific rules the last one wins."""
 
     def __init__(
         self,
         configured: Sequence[PolicyRule],
-        added: Callable[[], Sequence[PolicyRule]],
-        look_again_seconds: float = LOOK_AGAIN_SECONDS,
+        read_overrides: Callable[[], Sequence[PolicyRule]],
+        reload_seconds: float = RELOAD_SECONDS,
     ) -> None:
         self.configured = tuple(configured)
-        self._added = added
-        self._remembered: Remembered[tuple[PolicyRule, ...]] = Remembered(look_again_seconds)
+        self._read_overrides = read_overrides
+        self._cache: TtlCache[tuple[PolicyRule, ...]] = TtlCache(reload_seconds)
 
     def current(self) -> tuple[PolicyRule, ...]:
-        return self._remembered.get(POLICIES, lambda: (*self.configured, *self._added()))
+        return self._cache.get(POLICIES, lambda: (*self.configured, *self._read_overrides()))
 
     def __len__(self) -> int:
         return len(self.current())
@@ -46,18 +47,18 @@ class LiveRules(Sequence[PolicyRule]):
         return self.current()[index]
 
 
-class Rebuilt(Generic[T]):
-    """Something that is built anew when what it was built from has another version."""
+class VersionedValue(Generic[T]):
+    """A value that is rebuilt when the version of its inputs changes."""
 
     def __init__(self, version: Callable[[], Hashable], build: Callable[[], T]) -> None:
         self._version = version
         self._build = build
         self._lock = Lock()
-        self._made: tuple[Hashable, T] | None = None
+        self._built: tuple[Hashable, T] | None = None
 
     def current(self) -> T:
         version = self._version()
         with self._lock:
-            if self._made is None or self._made[0] != version:
-                self._made = (version, self._build())
-            return self._made[1]
+            if self._built is None or self._built[0] != version:
+                self._built = (version, self._build())
+            return self._built[1]

@@ -1,4 +1,4 @@
-"""What the processes that never end share: a step that is taken again and again, and work in several threads."""
+"""Helpers of the long-running processes: a step that repeats at an interval, and work in several threads."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ def repeat(
     *,
     every: timedelta,
     stop: Event,
-    tell: Callable[[str], None] = log.warning,
+    report: Callable[[str], None] = log.warning,
     backoff: Backoff | None = None,
 ) -> None:
-    """Takes the step until told to stop; what goes wrong is told, and tried again sooner at first, then more rarely.
+    """Runs the step at an interval until `stop` is set.
 
-    Only a wrong configuration ends it, since no waiting mends that.
+    A failure is reported and the step is retried with backoff. A configuration error ends the loop, because no retry
+    can fix it.
     """
-    pauses = backoff or Backoff(first_seconds=1.0, longest_seconds=max(every.total_seconds(), 1.0))
-    failures, said = 0, ""
+    backoff = backoff or Backoff(initial_seconds=1.0, max_seconds=max(every.total_seconds(), 1.0))
+    failures, reported = 0, ""
     while not stop.is_set():
-        trouble = _trouble(step)
-        if trouble != said:
-            tell(trouble or "All is well again.")
-        failures, said = (failures + 1, trouble) if trouble else (0, "")
-        stop.wait(pauses.pause_seconds(failures) if failures else every.total_seconds())
+        error = _run_step(step)
+        if error != reported:
+            report(error or "Recovered.")
+        failures, reported = (failures + 1, error) if error else (0, "")
+        stop.wait(backoff.delay_seconds(failures) if failures else every.total_seconds())
 
 
-def _trouble(step: Callable[[], object]) -> str:
-    """What went wrong in the step; empty when nothing did."""
+def _run_step(step: Callable[[], object]) -> str:
+    """Runs the step once and returns its error message, or an empty string."""
     try:
         step()
     except UsageError:
@@ -51,23 +52,23 @@ def _trouble(step: Callable[[], object]) -> str:
     except IcepackError as exc:
         return str(exc)
     except Exception as exc:
-        log.exception("an unexpected fault")
+        log.exception("step failed unexpectedly")
         return f"Unexpected {type(exc).__name__}: {exc}"
     return ""
 
 
-def spread(work: Callable[[T], R], items: Sequence[T], threads: int, stop: Event | None = None) -> list[R]:
-    """The answers in the order of the items; the first exception, or being told to stop, ends it all."""
+def map_in_threads(work: Callable[[T], R], items: Sequence[T], threads: int, stop: Event | None = None) -> list[R]:
+    """Returns the results in the order of the items; the first exception, or `stop`, ends the whole call."""
 
-    def one(item: T) -> R:
+    def run_one(item: T) -> R:
         if stop is not None and stop.is_set():
-            raise Cancelled("Stopped on the way; what is left is done the next time.")
+            raise Cancelled("Stopped before all tables were processed; the next round processes the rest.")
         return work(item)
 
     if threads <= 1 or len(items) <= 1:
-        return [one(item) for item in items]
+        return [run_one(item) for item in items]
     pool = ThreadPoolExecutor(min(threads, len(items)))
     try:
-        return list(pool.map(one, items))
+        return list(pool.map(run_one, items))
     finally:
         pool.shutdown(cancel_futures=True)

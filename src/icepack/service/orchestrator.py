@@ -1,7 +1,7 @@
-"""The orchestrator: what is recommended all over the fleet becomes jobs, the most rewarding first.
+"""The orchestrator: submits the recommended actions of the whole fleet as jobs, those with the most benefit first.
 
-The table cache says which tables are candidates. Before one is chosen for good it is looked at again, so an old cache
-costs a look and never a wrong job.
+The table cache determines which tables are candidates. A candidate that is chosen is inspected again before its jobs
+are submitted, so an outdated cache costs an inspection but never leads to a wrong job.
 """
 
 from __future__ import annotations
@@ -11,85 +11,86 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Event
-from typing import Any, Protocol
+from typing import Any
 
 from icepack.domain.actions import ActionKind
-from icepack.domain.fleet import Candidate, Decision, Fate, Pool, choose, held
-from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobRequest, Submission, Submitted
-from icepack.domain.ports.queue import AuditEvent, AuditLog, JobStore, TableCache
-from icepack.domain.recommendation.recommend import RecommendedAction
+from icepack.domain.fleet import BudgetPool, Candidate, Decision, DecisionOutcome, choose_candidates, hold_candidate
+from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobRequest, Submission, SubmissionOutcome
+from icepack.domain.ports.audit import AuditEvent, AuditLog
+from icepack.domain.ports.queue import JobStore
+from icepack.domain.ports.table_cache import TableCache
+from icepack.domain.recommendation import RecommendedAction
 from icepack.domain.table import TableId
 from icepack.errors import Cancelled, ConfigError, EnvironmentFault, IcepackError
-from icepack.service.fleet.active_jobs import ACTIVE, active_jobs
-from icepack.service.fleet.candidates import Known, OrchestratorTerms, Weighing, from_advice, from_cache
-from icepack.service.fleet.spending import Purse, midnight
-from icepack.service.loop import spread
-from icepack.service.service import Advice
+from icepack.service.advice import TableAdvisor
+from icepack.service.fleet.active_jobs import ACTIVE, list_active_jobs
+from icepack.service.fleet.candidates import CandidateBuilder, CandidateSource, OrchestratorOptions
+from icepack.service.fleet.spending import DailySpending, find_midnight
+from icepack.service.loop import map_in_threads
 
 log = logging.getLogger(__name__)
 
 ACTOR = "orchestrator"
+# The actions of the audit events, with and without submission.
 SUBMIT, SHADOW = "orchestrate.submit", "orchestrate.shadow"
 RECENT_JOBS = 4 * len(ActionKind)
 
 
-class Advisor(Protocol):
-    def advise(self, table: TableId) -> Advice: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Placed:
-    """A decision and the jobs that came of it; none in shadow mode."""
+class PlacedDecision:
+    """A decision and the jobs that were submitted for it; none in shadow mode."""
 
     decision: Decision
     submissions: tuple[Submission, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetRound:
-    """One look at the whole fleet, and what was made of it."""
+class OrchestratorPass:
+    """The result of one pass over the whole fleet."""
 
     at: datetime
     shadow: bool
+    # None if there is no cache, so that every table was inspected.
     cache_age: timedelta | None
-    """None where there is no cache, so that every table was looked at."""
     active_tables: int
     concurrency: int
-    spent: Mapping[Pool, float]
-    """By budget: what the day has cost before this round, queued and running jobs included."""
-    placed: tuple[Placed, ...] = ()
+    # What was spent from each budget today before this pass, including queued and running jobs.
+    spent: Mapping[BudgetPool, float]
+    placed: tuple[PlacedDecision, ...] = ()
     failed: tuple[tuple[TableId, str], ...] = ()
 
     @property
     def jobs(self) -> int:
-        made = [submission for item in self.placed for submission in item.submissions]
-        return sum(submission.outcome is Submitted.CREATED for submission in made)
+        submissions = [submission for item in self.placed for submission in item.submissions]
+        return sum(submission.outcome is SubmissionOutcome.CREATED for submission in submissions)
 
 
 @dataclass(slots=True)
-class _Look:
-    """What is known in a round, and becomes clearer as tables are looked at."""
+class _FleetState:
+    """What is known about the tables during a pass; inspections update it."""
 
     now: datetime
-    known: dict[TableId, Known]
-    sure: set[TableId]
-    """Those that were looked at in this round."""
+    sources: dict[TableId, CandidateSource]
+    # The tables that were inspected in this pass.
+    inspected: set[TableId]
     newest_job: dict[TableId, int] = field(default_factory=dict)
     failed: dict[TableId, str] = field(default_factory=dict)
 
 
 class Orchestrator:
+    """Chooses tables by cost and benefit within the budgets, and submits their jobs."""
+
     def __init__(
         self,
         *,
-        advisor: Advisor,
+        advisor: TableAdvisor,
         tables: Callable[[], Sequence[TableId]],
         jobs: JobStore,
         cache: TableCache,
         audit: AuditLog,
-        purse: Purse,
-        weighing: Weighing,
-        terms: OrchestratorTerms,
+        spending: DailySpending,
+        candidates: CandidateBuilder,
+        options: OrchestratorOptions,
         clock: Callable[[], datetime],
         threads: int = 4,
     ) -> None:
@@ -98,114 +99,116 @@ class Orchestrator:
         self._jobs = jobs
         self._cache = cache
         self._audit = audit
-        self._purse = purse
-        self._weighing = weighing
-        self._terms = terms
+        self._spending = spending
+        self._candidates = candidates
+        self._options = options
         self._clock = clock
         self._threads = threads
 
-    def run_once(self, *, shadow: bool = False, stop: Event | None = None) -> FleetRound:
-        """Submits what is worth it now; in shadow mode only the audit log hears of it."""
+    def run_once(self, *, shadow: bool = False, stop: Event | None = None) -> OrchestratorPass:
+        """Submits the jobs that are worth it now; in shadow mode only writes the decisions to the audit log."""
         now, age = self._clock(), self._cache.state().age
-        look = self._look_at_all(now, stop) if age is None else self._look_at_cache(now)
-        active = list(active_jobs(self._jobs))
-        spent = self._purse.spent(active, look.known, now)
+        fleet = self._inspect_all(now, stop) if age is None else self._read_cache(now)
+        active = list(list_active_jobs(self._jobs))
+        spent = self._spending.compute(active, fleet.sources, now)
         busy = {job.table for job in active}
-        decisions = self._decide(look, busy, spent, stop)
-        return FleetRound(
+        decisions = self._decide(fleet, busy, spent, stop)
+        pools = (pool for decision in decisions for pool in decision.candidate.pools)
+        return OrchestratorPass(
             at=now,
             shadow=shadow,
             cache_age=age,
             active_tables=len(busy),
-            concurrency=self._terms.concurrency,
-            spent={**dict.fromkeys((pool for item in decisions for pool in item.candidate.pools), 0.0), **spent},
-            placed=tuple(self._place(decision, look, shadow) for decision in decisions),
-            failed=tuple(sorted(look.failed.items())),
+            concurrency=self._options.concurrency,
+            spent={**dict.fromkeys(pools, 0.0), **spent},
+            placed=tuple(self._place(decision, fleet, shadow) for decision in decisions),
+            failed=tuple(sorted(fleet.failed.items())),
         )
 
-    def _look_at_cache(self, now: datetime) -> _Look:
-        found = (from_cache(cached) for cached in self._cache.tables())
-        look = _Look(now, {known.table: known for known in found if known is not None}, set())
-        for known in list(look.known.values()):
+    def _read_cache(self, now: datetime) -> _FleetState:
+        found = (CandidateSource.from_cache(cached) for cached in self._cache.tables())
+        fleet = _FleetState(now, {source.table: source for source in found if source is not None}, set())
+        for source in list(fleet.sources.values()):
             try:
-                self._weighing.check(known)
+                self._candidates.check_policy(source)
             except ConfigError as exc:
-                look.failed[known.table] = str(exc)
-                del look.known[known.table]
-        return look
+                fleet.failed[source.table] = str(exc)
+                del fleet.sources[source.table]
+        return fleet
 
-    def _look_at_all(self, now: datetime, stop: Event | None) -> _Look:
-        look = _Look(now, {}, set())
-        spread(lambda table: self._look_at(table, look), list(self._tables()), self._threads, stop)
-        return look
+    def _inspect_all(self, now: datetime, stop: Event | None) -> _FleetState:
+        fleet = _FleetState(now, {}, set())
+        map_in_threads(lambda table: self._inspect(table, fleet), list(self._tables()), self._threads, stop)
+        return fleet
 
-    def _look_at(self, table: TableId, look: _Look) -> None:
-        """One table's trouble is its own; a lost database is everybody's."""
-        look.sure.add(table)
+    def _inspect(self, table: TableId, fleet: _FleetState) -> None:
+        """An error affects only this table, except for a lost database, which ends the pass."""
+        fleet.inspected.add(table)
         try:
-            look.known[table] = from_advice(self._advisor.advise(table))
+            fleet.sources[table] = CandidateSource.from_advice(self._advisor.advise(table))
             return
         except (EnvironmentFault, Cancelled):
             raise
         except IcepackError as exc:
-            look.failed[table] = str(exc)
+            fleet.failed[table] = str(exc)
         except Exception as exc:
-            log.exception("%s could not be looked at", table)
-            look.failed[table] = f"Unexpected {type(exc).__name__}: {exc}"
-        look.known.pop(table, None)
+            log.exception("%s could not be inspected", table)
+            fleet.failed[table] = f"Unexpected {type(exc).__name__}: {exc}"
+        fleet.sources.pop(table, None)
 
     def _decide(
-        self, look: _Look, busy: set[TableId], spent: Mapping[Pool, float], stop: Event | None
+        self, fleet: _FleetState, busy: set[TableId], spent: Mapping[BudgetPool, float], stop: Event | None
     ) -> list[Decision]:
-        """Chosen, looked at again, chosen anew, until every table that is chosen was looked at."""
-        slots = self._terms.concurrency - len(busy)
-        candidates = {table: self._candidate(look, table, busy) for table in look.known}
+        """Chooses candidates, inspects the chosen ones and chooses again, until every chosen one was inspected."""
+        slots = self._options.concurrency - len(busy)
+        candidates = {table: self._build_candidate(fleet, table, busy) for table in fleet.sources}
         checked: set[TableId] = set()
         while True:
-            decisions = choose((found for found in candidates.values() if found is not None), spent, slots)
-            chosen = [item.candidate.table for item in decisions if item.fate is Fate.CHOSEN]
-            doubtful = [table for table in chosen if table not in checked]
-            if not doubtful:
+            found = (candidate for candidate in candidates.values() if candidate is not None)
+            decisions = choose_candidates(found, spent, slots)
+            chosen = [item.candidate.table for item in decisions if item.outcome is DecisionOutcome.CHOSEN]
+            unchecked = [table for table in chosen if table not in checked]
+            if not unchecked:
                 return decisions
-            for table in doubtful:
+            for table in unchecked:
                 if stop is not None and stop.is_set():
-                    raise Cancelled("Stopped on the way; nothing was submitted.")
-                candidates[table] = self._check(look, table, busy)
+                    raise Cancelled("Stopped before any job was submitted.")
+                candidates[table] = self._check_candidate(fleet, table, busy)
                 checked.add(table)
 
-    def _candidate(self, look: _Look, table: TableId, busy: set[TableId]) -> Candidate | None:
-        known = look.known.get(table)
-        candidate = self._weighing.candidate(known, look.now) if known is not None else None
+    def _build_candidate(self, fleet: _FleetState, table: TableId, busy: set[TableId]) -> Candidate | None:
+        source = fleet.sources.get(table)
+        candidate = self._candidates.build(source, fleet.now) if source is not None else None
         if candidate is not None and table in busy:
-            return held(candidate, "It has jobs queued or running.")
+            return hold_candidate(candidate, "It has queued or running jobs.")
         return candidate
 
-    def _check(self, look: _Look, table: TableId, busy: set[TableId]) -> Candidate | None:
+    def _check_candidate(self, fleet: _FleetState, table: TableId, busy: set[TableId]) -> Candidate | None:
         jobs = self._jobs.list_jobs(JobFilter(table=table), limit=RECENT_JOBS).jobs
-        look.newest_job[table] = jobs[0].number if jobs else 0
-        if table not in look.sure:
-            self._look_at(table, look)
+        fleet.newest_job[table] = jobs[0].number if jobs else 0
+        if table not in fleet.inspected:
+            self._inspect(table, fleet)
         if any(job.state in ACTIVE for job in jobs):
             busy = {*busy, table}
-        candidate = self._candidate(look, table, busy)
-        return candidate and self._weighing.without_fallen(candidate, jobs, look.now)
+        candidate = self._build_candidate(fleet, table, busy)
+        return candidate and self._candidates.exclude_unsuccessful(candidate, jobs, fleet.now)
 
-    def _place(self, decision: Decision, look: _Look, shadow: bool) -> Placed:
-        if decision.fate is not Fate.CHOSEN:
-            return Placed(decision=decision)
+    def _place(self, decision: Decision, fleet: _FleetState, shadow: bool) -> PlacedDecision:
+        if decision.outcome is not DecisionOutcome.CHOSEN:
+            return PlacedDecision(decision=decision)
         if shadow:
-            self._note_once_a_day(decision, look.now)
-            return Placed(decision=decision)
+            self._record_shadow_decision(decision, fleet.now)
+            return PlacedDecision(decision=decision)
         table = decision.candidate.table
-        made = [self._submit(table, action, look.newest_job[table]) for action in decision.actions]
-        submissions = tuple(submission for submission in made if submission is not None)
-        if any(submission.outcome is Submitted.CREATED for submission in submissions):
+        found = [self._submit(table, action, fleet.newest_job[table]) for action in decision.actions]
+        submissions = tuple(submission for submission in found if submission is not None)
+        if any(submission.outcome is SubmissionOutcome.CREATED for submission in submissions):
             ids = [str(submission.job.id) for submission in submissions]
-            self._audit.record(_event(SUBMIT, decision, look.now, jobs=ids))
-        return Placed(decision=decision, submissions=submissions)
+            self._audit.record(_build_event(SUBMIT, decision, fleet.now, jobs=ids))
+        return PlacedDecision(decision=decision, submissions=submissions)
 
     def _submit(self, table: TableId, action: RecommendedAction, newest_job: int) -> Submission | None:
-        """Two orchestrators that saw the same queue use the same key, so that only one submission counts."""
+        """Uses a key that is the same for orchestrators that saw the same queue, so that only one creates the job."""
         key = f"orchestrate:{table}:after-{newest_job}:{action.kind.value}"
         request = JobRequest(table=table, action=action.action, requester=ACTOR, idempotency_key=key)
         try:
@@ -213,17 +216,17 @@ class Orchestrator:
         except IdempotencyKeyReused:
             return None
 
-    def _note_once_a_day(self, decision: Decision, now: datetime) -> None:
-        """Nothing runs in shadow mode, so the same would be noted in every round."""
+    def _record_shadow_decision(self, decision: Decision, now: datetime) -> None:
+        """Records a decision once a day: in shadow mode nothing changes, so every pass would record the same."""
         subject = str(decision.candidate.table)
-        event = _event(SHADOW, decision, now)
-        today = midnight(now, self._terms.zone)
+        event = _build_event(SHADOW, decision, now)
+        today = find_midnight(now, self._options.zone)
         last = self._audit.entries(actor=ACTOR, action=SHADOW, subject=subject, since=today, limit=1)
         if not last or last[0].details.get("actions") != event.details["actions"]:
             self._audit.record(event)
 
 
-def _event(action: str, decision: Decision, now: datetime, **more: Any) -> AuditEvent:
+def _build_event(action: str, decision: Decision, now: datetime, **more: Any) -> AuditEvent:
     candidate = decision.candidate
     return AuditEvent(
         at=now,

@@ -1,7 +1,7 @@
-"""The scheduler: ticks become jobs, once each, however many schedulers there are.
+"""The scheduler: turns each tick of a schedule into jobs exactly once, no matter how many schedulers run.
 
-It remembers nothing but what the database does: how far all schedulers are stands in the audit log, and a job that
-another submitted for the same tick answers to the same idempotency key.
+It keeps no state of its own. How far the schedulers have come is stored in the audit log, and all schedulers use the
+same idempotency key for the same tick, so that only one submission creates a job.
 """
 
 from __future__ import annotations
@@ -17,93 +17,95 @@ from threading import Event
 from typing import Any, Protocol
 
 from icepack.domain.actions import Action, ActionKind
-from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobRequest, JobState, Submission, Submitted
+from icepack.domain.job import IdempotencyKeyReused, JobFilter, JobRequest, Submission, SubmissionOutcome
 from icepack.domain.ports.queue import JobStore
 from icepack.domain.scheduling.schedule import (
     Occurrence,
     Timetable,
-    judge_missed,
-    occurrences,
-    submission_key,
-    tick_key,
+    build_submission_key,
+    build_tick_key,
+    find_occurrences,
+    resolve_missed,
 )
-from icepack.domain.scheduling.windows import Window, is_open, next_opening
+from icepack.domain.scheduling.windows import Window, find_next_opening, is_open
 from icepack.domain.table import TableId
 from icepack.domain.units import format_duration
 from icepack.errors import Cancelled, EnvironmentFault, IcepackError
-from icepack.service.fleet.schedule_log import ACTOR, Mark, Pending, ScheduleLog, Skipped
-from icepack.service.fleet.upcoming import Forecast, Outlook, forecast
-from icepack.service.loop import spread
-from icepack.service.service import Advice
+from icepack.service.advice import Advice, TableAdvisor
+from icepack.service.fleet.active_jobs import ACTIVE
+from icepack.service.fleet.schedule_log import ACTOR, PendingTick, ScheduleCheckpoint, ScheduleLog, SkippedTicks
+from icepack.service.fleet.upcoming import Forecast, ForecastQuery, forecast_runs
+from icepack.service.loop import map_in_threads
 
 log = logging.getLogger(__name__)
 
-ACTIVE = frozenset({JobState.QUEUED, JobState.RUNNING})
-TRY_AGAIN_AFTER = timedelta(minutes=1)
-LONGEST_LOOK_BACK = timedelta(days=7)
-"""Ticks that were missed before are not even counted."""
+RETRY_AFTER = timedelta(minutes=1)
+# Ticks that were missed longer ago than this are not even counted.
+MAX_LOOK_BACK = timedelta(days=7)
 
 
-class Advisor(Protocol):
-    def advise(self, table: TableId) -> Advice: ...
+class ScheduleAdvisor(TableAdvisor, Protocol):
+    """Also builds the actions that a schedule asks for."""
 
     def prepare(self, table: TableId, kind: ActionKind, given: Mapping[str, Any]) -> Action: ...
 
 
-class End(StrEnum):
-    """What became of a tick."""
+class TickOutcome(StrEnum):
+    """What came of a tick."""
 
     SUBMITTED = "submitted"
+    # Another scheduler, or this one before it was killed, had already submitted all jobs.
     REPEATED = "repeated"
-    """Another scheduler, or this one before it was killed, had submitted all of it."""
+    # Nothing is recommended.
     NOTHING = "nothing"
-    """Nothing is recommended."""
+    # Jobs of an earlier tick have not ended.
     BUSY = "busy"
-    """Jobs of an earlier tick are not done yet."""
+    # The table's own maintenance window is closed.
     WAITING = "waiting"
-    """The table's own window is closed."""
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """A table whose turn has come."""
+class DueTick:
+    """A table whose schedule is due."""
 
     table: TableId
     occurrence: Occurrence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What came of a call."""
+class TickResult:
+    """The outcome of a tick, and when it is retried."""
 
-    call: Call
-    end: End
+    tick: DueTick
+    outcome: TickOutcome
     submissions: tuple[Submission, ...] = ()
     message: str = ""
-    again_at: datetime | None = None
+    retry_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """One look at the clock."""
+class SchedulerPass:
+    """The result of one pass of the scheduler."""
 
     at: datetime
-    answers: tuple[Answer, ...] = ()
-    skipped: tuple[Skipped, ...] = ()
-    pending: Mapping[TableId, Pending] = field(default_factory=dict)
+    results: tuple[TickResult, ...] = ()
+    skipped: tuple[SkippedTicks, ...] = ()
+    pending: Mapping[TableId, PendingTick] = field(default_factory=dict)
 
 
 class Scheduler:
+    """Submits the jobs of all ticks that are due."""
+
     def __init__(
         self,
         *,
         timetable: Timetable,
-        advisor: Advisor,
+        advisor: ScheduleAdvisor,
         tables: Callable[[], Sequence[TableId]],
         windows: Callable[[TableId], tuple[Window, ...]],
         jobs: JobStore,
-        memory: ScheduleLog,
+        schedule_log: ScheduleLog,
         clock: Callable[[], datetime],
         threads: int = 4,
     ) -> None:
@@ -111,32 +113,32 @@ class Scheduler:
         self._advisor = advisor
         self._tables = tables
         self._jobs = jobs
-        self._memory = memory
+        self._schedule_log = schedule_log
         self._clock = clock
         self._threads = threads
-        self._rhythm = cache(lambda table: timetable.rhythm(table, windows(table)))
+        self._cron_schedule = cache(lambda table: timetable.cron_schedule(table, windows(table)))
 
-    def run_once(self, stop: Event | None = None) -> Round:
-        """Sees to everything that has come due since the last time; the first time, nothing has."""
+    def run_once(self, stop: Event | None = None) -> SchedulerPass:
+        """Processes every tick since the last pass; the first pass of all has nothing to process."""
         now = self._clock()
-        mark = self._memory.read()
-        if mark is None:
-            self._write(Round(at=now), now)
-            return Round(at=now)
-        if now <= mark.until:
-            return Round(at=now, pending=mark.pending)
-        calls, skipped, waiting = self._due(mark, now)
-        answers = spread(lambda call: self._answer(call, now), calls, self._threads, stop)
-        busy = [_skipped(answer.call, answer.message) for answer in answers if answer.end is End.BUSY]
-        found = Round(
+        checkpoint = self._schedule_log.read()
+        if checkpoint is None:
+            self._write_checkpoint(SchedulerPass(at=now), now)
+            return SchedulerPass(at=now)
+        if now <= checkpoint.until:
+            return SchedulerPass(at=now, pending=checkpoint.pending)
+        ticks, skipped, waiting = self._find_due(checkpoint, now)
+        results = map_in_threads(lambda tick: self._process(tick, now), ticks, self._threads, stop)
+        busy = [_skip(result.tick, result.message) for result in results if result.outcome is TickOutcome.BUSY]
+        done = SchedulerPass(
             at=now,
-            answers=tuple(answers),
+            results=tuple(results),
             skipped=(*skipped, *busy),
-            pending={**waiting, **_still_pending(answers)},
+            pending={**waiting, **_collect_pending(results)},
         )
-        if found.answers or found.skipped or found.pending != mark.pending:
-            self._write(found, now)
-        return found
+        if done.results or done.skipped or done.pending != checkpoint.pending:
+            self._write_checkpoint(done, now)
+        return done
 
     @property
     def zone(self) -> tzinfo:
@@ -153,124 +155,133 @@ class Scheduler:
         until: datetime,
         limit: int | None = None,
     ) -> Forecast:
-        """What comes due between the two moments, in order, by the windows that the tables have themselves."""
-        outlook = Outlook(
-            timetable=self._timetable, rhythm=self._rhythm, own_windows=own_windows, after=after, until=until
+        """Returns the runs that are due in the time range, in order; `own_windows` are the windows of each table."""
+        query = ForecastQuery(
+            timetable=self._timetable,
+            cron_schedule=self._cron_schedule,
+            own_windows=own_windows,
+            after=after,
+            until=until,
         )
-        return forecast(outlook, tables, limit)
+        return forecast_runs(query, tables, limit)
 
     def windows(self, table: TableId) -> tuple[Window, ...]:
-        """Of a table whose own properties name none."""
-        return self._rhythm(table).windows
+        """Returns the windows of a table whose own properties set none."""
+        return self._cron_schedule(table).windows
 
     def _occurrences(self, table: TableId, after: datetime, until: datetime) -> list[Occurrence]:
-        return occurrences(self._rhythm(table), table, self._timetable.jitter, after, until)
+        return find_occurrences(self._cron_schedule(table), table, self._timetable.jitter, after, until)
 
-    def _due(self, mark: Mark, now: datetime) -> tuple[list[Call], list[Skipped], dict[TableId, Pending]]:
-        calls: list[Call] = []
-        skipped: list[Skipped] = []
-        waiting: dict[TableId, Pending] = {}
-        catch_up = self._timetable.patience
-        since = max(mark.until, now - max(LONGEST_LOOK_BACK, catch_up))
+    def _find_due(
+        self, checkpoint: ScheduleCheckpoint, now: datetime
+    ) -> tuple[list[DueTick], list[SkippedTicks], dict[TableId, PendingTick]]:
+        ticks: list[DueTick] = []
+        skipped: list[SkippedTicks] = []
+        waiting: dict[TableId, PendingTick] = {}
+        max_delay = self._timetable.max_delay
+        since = max(checkpoint.until, now - max(MAX_LOOK_BACK, max_delay))
         for table in self._tables():
             due = self._occurrences(table, since, now)
-            pending = mark.pending.get(table)
-            if pending is not None and not due and pending.again_at > now:
+            pending = checkpoint.pending.get(table)
+            if pending is not None and not due and pending.retry_at > now:
                 waiting[table] = pending
                 continue
-            missed = judge_missed([*([pending.occurrence] if pending else []), *due], now, catch_up)
+            missed = resolve_missed([*([pending.occurrence] if pending else []), *due], now, max_delay)
             if missed.skipped:
-                skipped.append(_missed(table, missed.skipped, now))
+                skipped.append(_skip_missed(table, missed.skipped, now))
             if missed.run is not None:
-                calls.append(Call(table=table, occurrence=missed.run))
-        return sorted(calls, key=lambda call: (call.occurrence, call.table)), skipped, waiting
+                ticks.append(DueTick(table=table, occurrence=missed.run))
+        return sorted(ticks, key=lambda tick: (tick.occurrence, tick.table)), skipped, waiting
 
-    def _answer(self, call: Call, now: datetime) -> Answer:
-        """One table's trouble is its own; a lost database is everybody's."""
+    def _process(self, tick: DueTick, now: datetime) -> TickResult:
+        """An error affects only this table, except for a lost database, which ends the pass."""
         try:
-            return self._see_to(call, now)
+            return self._submit_due(tick, now)
         except (EnvironmentFault, Cancelled):
             raise
         except IcepackError as exc:
             message = str(exc)
         except Exception as exc:
-            log.exception("the schedule of %s could not be seen to", call.table)
+            log.exception("schedule of %s could not be processed", tick.table)
             message = f"Unexpected {type(exc).__name__}: {exc}"
-        return Answer(call=call, end=End.FAILED, message=message, again_at=now + TRY_AGAIN_AFTER)
+        return TickResult(tick=tick, outcome=TickOutcome.FAILED, message=message, retry_at=now + RETRY_AFTER)
 
-    def _see_to(self, call: Call, now: datetime) -> Answer:
-        advice = self._advisor.advise(call.table)
+    def _submit_due(self, tick: DueTick, now: datetime) -> TickResult:
+        advice = self._advisor.advise(tick.table)
         windows, zone = advice.policy.windows, self._timetable.zone
         if not is_open(windows, zone, now):
-            return Answer(call=call, end=End.WAITING, again_at=next_opening(windows, zone, now))
+            opens_at = find_next_opening(windows, zone, now)
+            return TickResult(tick=tick, outcome=TickOutcome.WAITING, retry_at=opens_at)
         if not advice.policy.enabled:
-            return Answer(call=call, end=End.NOTHING)
-        unfinished = self._unfinished(call)
+            return TickResult(tick=tick, outcome=TickOutcome.NOTHING)
+        unfinished = self._count_unfinished(tick)
         if unfinished:
-            return Answer(call=call, end=End.BUSY, message=f"{unfinished} jobs of an earlier tick are not done yet.")
-        return self._submit_all(call, self._actions(call.table, advice))
+            message = f"{unfinished} jobs of an earlier tick have not ended."
+            return TickResult(tick=tick, outcome=TickOutcome.BUSY, message=message)
+        return self._submit_all(tick, self._choose_actions(tick.table, advice))
 
-    def _actions(self, table: TableId, advice: Advice) -> list[Action]:
-        """What the schedule asks for word for word, else what is recommended, in the order in which it runs."""
+    def _choose_actions(self, table: TableId, advice: Advice) -> list[Action]:
+        """Returns the compaction that the schedule asks for, else the recommended actions in order."""
         given = self._timetable.entry_for(table).compaction
         if given is not None:
             return [self._advisor.prepare(table, ActionKind.COMPACT, given)]
         return [recommended.action for recommended in advice.recommendation.actions]
 
-    def _unfinished(self, call: Call) -> int:
-        """Jobs that an earlier tick left behind; those of this very tick are a scheduler's that was cut off."""
-        wanted = JobFilter(table=call.table, states=ACTIVE, requester=ACTOR)
-        own = tick_key(call.table, call.occurrence.tick)
+    def _count_unfinished(self, tick: DueTick) -> int:
+        """Counts active jobs of earlier ticks; jobs of this tick are those of a scheduler that was interrupted."""
+        wanted = JobFilter(table=tick.table, states=ACTIVE, requester=ACTOR)
+        own_key = build_tick_key(tick.table, tick.occurrence.tick)
         found = self._jobs.list_jobs(wanted, limit=len(ActionKind) + 1).jobs
-        return sum(1 for job in found if not (job.idempotency_key or "").startswith(own))
+        return sum(1 for job in found if not (job.idempotency_key or "").startswith(own_key))
 
-    def _submit_all(self, call: Call, actions: Sequence[Action]) -> Answer:
+    def _submit_all(self, tick: DueTick, actions: Sequence[Action]) -> TickResult:
         if not actions:
-            return Answer(call=call, end=End.NOTHING)
-        found = [self._submit(call, action) for action in actions]
-        made = tuple(submission for submission in found if submission is not None)
-        is_new = any(submission.outcome is not Submitted.REPEATED for submission in made)
-        return Answer(call=call, end=End.SUBMITTED if is_new else End.REPEATED, submissions=made)
+            return TickResult(tick=tick, outcome=TickOutcome.NOTHING)
+        found = [self._submit(tick, action) for action in actions]
+        submissions = tuple(submission for submission in found if submission is not None)
+        is_new = any(submission.outcome is not SubmissionOutcome.REPEATED for submission in submissions)
+        outcome = TickOutcome.SUBMITTED if is_new else TickOutcome.REPEATED
+        return TickResult(tick=tick, outcome=outcome, submissions=submissions)
 
-    def _submit(self, call: Call, action: Action) -> Submission | None:
-        key = submission_key(call.table, call.occurrence.tick, action.kind)
-        request = JobRequest(table=call.table, action=action, requester=ACTOR, idempotency_key=key)
+    def _submit(self, tick: DueTick, action: Action) -> Submission | None:
+        key = build_submission_key(tick.table, tick.occurrence.tick, action.kind)
+        request = JobRequest(table=tick.table, action=action, requester=ACTOR, idempotency_key=key)
         try:
             return self._jobs.submit(request)
         except IdempotencyKeyReused:
-            # Another scheduler looked at the table a moment earlier, and saw it a little differently.
+            # Another scheduler inspected the table a moment earlier and got slightly different parameters.
             return None
 
-    def _write(self, found: Round, now: datetime) -> None:
-        ends = Counter(answer.end.value for answer in found.answers)
-        jobs = sum(
-            submission.outcome is Submitted.CREATED for answer in found.answers for submission in answer.submissions
-        )
+    def _write_checkpoint(self, done: SchedulerPass, now: datetime) -> None:
+        outcomes = Counter(result.outcome.value for result in done.results)
+        submissions = [submission for result in done.results for submission in result.submissions]
         counts = {
-            "jobs": jobs,
-            **{end.value: ends[end.value] for end in End},
-            "missed": sum(item.count for item in found.skipped),
+            "jobs": sum(submission.outcome is SubmissionOutcome.CREATED for submission in submissions),
+            **{outcome.value: outcomes[outcome.value] for outcome in TickOutcome},
+            "missed": sum(item.count for item in done.skipped),
         }
-        mark = Mark(until=now, pending=found.pending)
-        self._memory.write(mark, counts=counts, skipped=found.skipped, at=now)
+        checkpoint = ScheduleCheckpoint(until=now, pending=done.pending)
+        self._schedule_log.write(checkpoint, counts=counts, skipped=done.skipped, at=now)
 
 
-def _still_pending(answers: Sequence[Answer]) -> dict[TableId, Pending]:
-    return {answer.call.table: _pending(answer, answer.again_at) for answer in answers if answer.again_at is not None}
+def _collect_pending(results: Sequence[TickResult]) -> dict[TableId, PendingTick]:
+    return {
+        result.tick.table: _build_pending(result, result.retry_at) for result in results if result.retry_at is not None
+    }
 
 
-def _pending(answer: Answer, again_at: datetime) -> Pending:
-    occurrence = answer.call.occurrence
-    if answer.end is End.WAITING:
-        occurrence = replace(occurrence, due_at=again_at, opens_at=again_at)
-    return Pending(occurrence=occurrence, again_at=again_at)
+def _build_pending(result: TickResult, retry_at: datetime) -> PendingTick:
+    occurrence = result.tick.occurrence
+    if result.outcome is TickOutcome.WAITING:
+        occurrence = replace(occurrence, due_at=retry_at, opens_at=retry_at)
+    return PendingTick(occurrence=occurrence, retry_at=retry_at)
 
 
-def _skipped(call: Call, reason: str) -> Skipped:
-    return Skipped(table=call.table, tick=call.occurrence.tick, reason=reason)
+def _skip(tick: DueTick, reason: str) -> SkippedTicks:
+    return SkippedTicks(table=tick.table, tick=tick.occurrence.tick, reason=reason)
 
 
-def _missed(table: TableId, found: Sequence[Occurrence], now: datetime) -> Skipped:
+def _skip_missed(table: TableId, found: Sequence[Occurrence], now: datetime) -> SkippedTicks:
     latest = max(found)
-    reason = f"It had come due {format_duration(now - latest.due_at)} before a scheduler could see to it."
-    return Skipped(table=table, tick=latest.tick, reason=reason, count=len(found))
+    reason = f"It was due {format_duration(now - latest.due_at)} before a scheduler could process it."
+    return SkippedTicks(table=table, tick=latest.tick, reason=reason, count=len(found))

@@ -1,4 +1,4 @@
-"""CompactionService: what every way in asks for, composed from the ports."""
+"""CompactionService: what the command line and the services ask for, composed from the ports."""
 
 from __future__ import annotations
 
@@ -9,90 +9,53 @@ from datetime import datetime
 from threading import Event
 from typing import Any
 
-from icepack.domain.action_parameters import complete
-from icepack.domain.actions import Action, ActionKind, Compact, ExpireSnapshots, Strategy
-from icepack.domain.health import HealthReport, assess
+from icepack.clock import utc_now
+from icepack.domain.action_parameters import complete_action
+from icepack.domain.actions import Action, ActionKind, Compact, ExpireSnapshots
+from icepack.domain.health import assess_health
 from icepack.domain.plan.compaction import CompactionPlan, plan_action
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.plan.expression import parse_filter
 from icepack.domain.plan.files import PartitionKey
 from icepack.domain.plan.select import SelectionRules
-from icepack.domain.policy import Policy, PolicyRule, resolve_policy
-from icepack.domain.ports.engine import (
-    DiscoveredTables,
-    Discovery,
-    ExpiryPreview,
-    HistoryStore,
-    MetadataInspector,
-    ProgressSink,
-    SizeLens,
-    no_progress,
-)
-from icepack.domain.recommendation.recommend import (
-    PastRun,
-    Recommendation,
-    RecommendedAction,
-    Situation,
-    choose_strategy,
-    recommend,
-)
+from icepack.domain.policy import Policy
+from icepack.domain.ports.catalog import DiscoveredTables, Discovery, ExpiryPreview, MetadataInspector, SizeThresholds
+from icepack.domain.ports.engine import ProgressSink, no_progress
+from icepack.domain.ports.history import HistoryStore
+from icepack.domain.recommendation import PastRun, RecommendedAction, Situation, choose_strategy, recommend
 from icepack.domain.run import RunRecord
 from icepack.domain.status import TableStatus
-from icepack.domain.table import TableId, TablePattern, is_internal, select_tables
-from icepack.errors import CatalogFault, IcepackError, Refused, TableNotFound
-from icepack.service.maintenance import MaintenanceRunner, RunRequest, failed_record, utc_now
-from icepack.service.runs.cost_limit import check_cost
+from icepack.domain.table import TableId
+from icepack.errors import IcepackError
+from icepack.service.advice import Advice, Assessment, PolicyResolver, TablePlan, find_compaction
+from icepack.service.runs.outcome import may_have_changed_table
+from icepack.service.runs.request import Runner, RunRequest
+from icepack.service.table_selection import TableSelector
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyBook:
-    base: Policy
-    rules: Sequence[PolicyRule]
-
-    def policy_for(self, table: TableId, properties: Mapping[str, str]) -> Policy:
-        return resolve_policy(self.base, self.rules, table, properties)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assessment:
-    """A table's status and health."""
-
-    status: TableStatus
-    health: HealthReport
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """A table's status, health, policy and what follows from them."""
-
-    status: TableStatus
-    health: HealthReport
-    policy: Policy
-    recommendation: Recommendation
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TablePlan:
-    """The dry run: what compaction and expiry would do, without doing it."""
-
-    advice: Advice
-    compaction: CompactionPlan
-    expiry: ExpiryPreview | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class MaintainStep:
-    """One thing that happened during `maintain`: a run, or a table that could not even be read."""
+    """One result of `maintain`: a run, or a table that could not be read."""
 
     table: TableId
     record: RunRecord | None = None
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintainOptions:
+    """How `maintain` runs, for all its tables."""
+
+    progress: ProgressSink = no_progress
+    cancel: Event | None = None
+    on_start: Callable[[TableId, RecommendedAction], None] | None = None
+    settings: Mapping[str, Any] | None = None
+
+
 class CompactionService:
-    """Stateless: every call reads what is true now."""
+    """Has no state of its own: every call reads the current state of the tables."""
 
     def __init__(
         self,
@@ -100,12 +63,12 @@ class CompactionService:
         discovery: Discovery,
         inspector: MetadataInspector,
         history: HistoryStore,
-        runner: MaintenanceRunner,
-        policies: PolicyBook,
+        runner: Runner,
+        policies: PolicyResolver,
         model: CostModel,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        self._discovery = discovery
+        self._selector = TableSelector(discovery)
         self._inspector = inspector
         self.history = history
         self._runner = runner
@@ -114,109 +77,77 @@ class CompactionService:
         self._clock = clock
 
     def tables(self, patterns: Sequence[str] = (), *, include_internal: bool = False) -> list[TableId]:
-        """The tables that the patterns mean; without any, all but the internal ones."""
+        """Returns the tables that match the patterns; without patterns, all tables that are not internal."""
         return list(self.discover(patterns, include_internal=include_internal).tables)
 
     def discover(self, patterns: Sequence[str] = (), *, include_internal: bool = False) -> DiscoveredTables:
-        """The same, with the catalogs that did not answer; raises CatalogFault where none did."""
-        exact = [self._exact(pattern) for pattern in patterns]
-        if patterns and all(table is not None for table in exact):
-            return DiscoveredTables(tables=tuple(dict.fromkeys(table for table in exact if table is not None)))
-        found = _check_answered(self._discovery.discover())
-        chosen = self._select(patterns, found) if patterns else list(found.tables)
-        named = {pattern for pattern in patterns if not TablePattern.parse(pattern).is_glob}
-        shown = [
-            table for table in chosen if not is_internal(table) or include_internal or self._is_named(table, named)
-        ]
-        return replace(found, tables=tuple(shown))
-
-    def _select(self, patterns: Sequence[str], found: DiscoveredTables) -> list[TableId]:
-        try:
-            return select_tables(patterns, found.tables)
-        except TableNotFound as exc:
-            if not found.silent_catalogs:
-                raise
-            raise CatalogFault(exc.message, " ".join(found.silent_catalogs.values())) from exc
+        """Returns the tables that match the patterns, and the catalogs that did not answer."""
+        return self._selector.discover(patterns, include_internal=include_internal)
 
     def table(self, pattern: str, catalog: str | None = None) -> TableId:
-        """The one table that a name means, in one catalog or in all.
-
-        A short name must not be taken for another catalog's table while its own catalog does not answer.
-        """
-        found = self._exact(pattern)
-        if found is not None:
-            return found
-        try:
-            return select_tables([pattern], self._discovery.tables(catalog))[0]
-        except CatalogFault as exc:
-            raise CatalogFault(
-                exc.message, f"{exc.remedy} A full name (catalog.namespace.table) is found without it."
-            ) from exc
-
-    def _exact(self, text: str) -> TableId | None:
-        """A full name is looked up directly: listing a large catalog takes long."""
-        pattern = TablePattern.parse(text)
-        if pattern.is_glob or len(pattern.parts) < 3:
-            return None
-        parts = pattern.plain_parts
-        table = TableId(parts[0], parts[1:-1], parts[-1])
-        return table if self._discovery.exists(table) else None
-
-    def _is_named(self, table: TableId, names: set[str]) -> bool:
-        return any(TablePattern.parse(name).matches(table) for name in names)
+        """Returns the one table that a name means, in one catalog or in all."""
+        return self._selector.find(pattern, catalog)
 
     def assess(self, table: TableId) -> Assessment:
         status = self._inspector.inspect(table)
-        return Assessment(status=status, health=assess(status, self._clock()))
+        return Assessment(status=status, health=assess_health(status, self._clock()))
 
     def advise(self, table: TableId, settings: Mapping[str, Any] | None = None) -> Advice:
-        """Health by the table's own measure; the recommendation by the policy's, with `settings` of this call."""
-        status, measured = self._inspector.inspect_both(table, lambda own: _lens(self._policy_for(own)))
-        policy, health = replace(self._policy_for(status), **settings or {}), assess(status, self._clock())
-        situation = Situation(
+        """Inspects the table once and recommends actions; `settings` replace settings of the policy for this call.
+
+        Health is measured by the table's own sizes, the recommendation by those of the policy.
+        """
+        return _build_advice(self._read_situation(table, settings))
+
+    def _read_situation(self, table: TableId, settings: Mapping[str, Any] | None = None) -> Situation:
+        status, measured = self._inspector.inspect_with_thresholds(
+            table, lambda own: _size_thresholds(self._policy_for(own))
+        )
+        policy = replace(self._policy_for(status), **settings or {})
+        return Situation(
             status=measured,
-            health=health,
+            health=assess_health(status, self._clock()),
             policy=policy,
             history=self._past_runs(measured),
             model=self._model,
             now=self._clock(),
-            matching=self._matching(table, policy),
+            matching=self._matching_partitions(table, policy),
         )
-        return Advice(status=measured, health=health, policy=policy, recommendation=recommend(situation))
 
     def _policy_for(self, status: TableStatus) -> Policy:
         return self._policies.policy_for(status.table, status.properties)
 
     def _past_runs(self, status: TableStatus) -> list[PastRun]:
-        """Of this very table: one that was dropped and made again under the same name has no past."""
+        """Ignores runs on a table that had the same name before and has been dropped."""
         return [run for run in self.history.past_runs(status.table) if run.table_uuid == status.table_uuid]
 
-    def _matching(self, table: TableId, policy: Policy) -> frozenset[PartitionKey] | None:
+    def _matching_partitions(self, table: TableId, policy: Policy) -> frozenset[PartitionKey] | None:
         if policy.partition_filter is None:
             return None
         return self._inspector.matching_partitions(table, parse_filter(policy.partition_filter, self._clock()))
 
-    def plan(self, table: TableId, wanted: Compact | None = None) -> TablePlan:
-        """The dry run for one table; `wanted` stands for the flags of a compaction by hand."""
-        advice = self.advise(table)
-        chosen = next(
-            (item for item in advice.recommendation.actions if item.kind is ActionKind.EXPIRE_SNAPSHOTS), None
-        )
-        expiry = None
-        if chosen is not None and isinstance(chosen.action, ExpireSnapshots):
-            expiry = self._inspector.preview_expiry(table, chosen.action, self._clock())
-        return TablePlan(advice=advice, compaction=self._plan_compaction(table, advice, wanted), expiry=expiry)
+    def plan(self, table: TableId) -> TablePlan:
+        """Plans the recommended compaction, and previews the expiry if one is recommended."""
+        plan = self.plan_compaction(table)
+        expiry = plan.advice.find(ActionKind.EXPIRE_SNAPSHOTS)
+        if expiry is None or not isinstance(expiry.action, ExpireSnapshots):
+            return plan
+        return replace(plan, expiry=self.preview_expiry(table, expiry.action))
+
+    def plan_compaction(self, table: TableId, action: Compact | None = None) -> TablePlan:
+        """Plans this compaction; without one the recommended compaction, else one with the policy's strategy."""
+        situation = self._read_situation(table)
+        advice = _build_advice(situation)
+        chosen = action or find_compaction(advice.recommendation) or Compact(strategy=choose_strategy(situation))
+        return TablePlan(advice=advice, compaction=self._plan_action(table, chosen, advice.policy))
 
     def preview_expiry(self, table: TableId, action: ExpireSnapshots) -> ExpiryPreview:
         return self._inspector.preview_expiry(table, action, self._clock())
 
-    def _plan_compaction(self, table: TableId, advice: Advice, wanted: Compact | None) -> CompactionPlan:
-        action = wanted or self._recommended_compaction(advice) or Compact(strategy=self._strategy(advice))
+    def _plan_action(self, table: TableId, action: Compact, policy: Policy) -> CompactionPlan:
         now = self._clock()
-        filter_text = action.partition_filter or advice.policy.partition_filter
-        where = parse_filter(filter_text, now) if filter_text else None
-        listing = self._inspector.files(table, where)
-        policy = advice.policy
+        filter_text = action.partition_filter or policy.partition_filter
+        listing = self._inspector.files(table, parse_filter(filter_text, now) if filter_text else None)
         rules = SelectionRules(
             target_file_bytes=policy.target_file_size,
             small_file_bytes=policy.small_file_threshold,
@@ -224,44 +155,20 @@ class CompactionService:
             max_delete_ratio=policy.fragment_ratio_threshold,
         )
         return plan_action(
-            action, listing, otherwise=rules, now=now, model=self._model, open_grace=policy.open_partition_grace
+            action, listing, defaults=rules, now=now, model=self._model, open_grace=policy.open_partition_grace
         )
-
-    def _recommended_compaction(self, advice: Advice) -> Compact | None:
-        found = [item.action for item in advice.recommendation.actions if isinstance(item.action, Compact)]
-        return found[0] if found else None
-
-    def _strategy(self, advice: Advice) -> Strategy:
-        situation = Situation(
-            status=advice.status,
-            health=advice.health,
-            policy=advice.policy,
-            history=(),
-            model=self._model,
-            now=self._clock(),
-        )
-        return choose_strategy(situation)
 
     def prepare(self, table: TableId, kind: ActionKind, given: Mapping[str, Any]) -> Action:
-        """The action with its exact parameters: what was given, and the policy for the rest."""
-        advice = self.advise(table)
-        strategy = self._strategy(advice)
-        return complete(kind, given, advice.status, advice.policy, strategy, self._clock())
+        """Builds an action from the parameters that were given, and from the policy for the others."""
+        situation = self._read_situation(table)
+        strategy = choose_strategy(situation)
+        return complete_action(kind, given, situation.status, situation.policy, strategy, situation.now)
 
     def run(
         self, table: TableId, action: Action, *, progress: ProgressSink = no_progress, cancel: Event | None = None
     ) -> RunRecord:
-        """One action by hand, refused when its estimate is over what it may cost."""
-        request = RunRequest(table=table, action=action, progress=progress, cancel=cancel)
-        if isinstance(action, Compact):
-            request = replace(request, estimate=self.plan(table, action).compaction.cost)
-        try:
-            check_cost(request)
-        except Refused as exc:
-            refused = failed_record(request, exc, self._clock())
-            self.history.save(refused)
-            return refused
-        return self._runner.run(request)
+        """Runs one action; refuses it if its estimated cost is over its limit."""
+        return self._runner.run(RunRequest(table=table, action=action, progress=progress, cancel=cancel))
 
     def maintain(
         self,
@@ -272,55 +179,70 @@ class CompactionService:
         on_start: Callable[[TableId, RecommendedAction], None] | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Iterator[MaintainStep]:
-        """Everything recommended, in order; a failure of one action or table stops no other."""
+        """Runs everything that is recommended, in order; a failure of one action or table stops no other."""
+        options = MaintainOptions(progress=progress, cancel=cancel, on_start=on_start, settings=settings)
         for table in tables:
-            for kind in ActionKind:
-                if cancel is not None and cancel.is_set():
-                    return
-                step = self._maintain_one(table, kind, progress, cancel, on_start, settings)
-                if step is not None:
-                    yield step
-                if step is not None and step.error:
-                    break
+            yield from self._maintain_table(table, options)
 
-    def _maintain_one(
-        self,
-        table: TableId,
-        kind: ActionKind,
-        progress: ProgressSink,
-        cancel: Event | None,
-        on_start: Callable[[TableId, RecommendedAction], None] | None,
-        settings: Mapping[str, Any] | None,
-    ) -> MaintainStep | None:
-        """Asked again before each action, because the one before has changed the table."""
-        try:
-            advised = self.advise(table, settings).recommendation.actions
-            recommended = next((item for item in advised if item.kind is kind), None)
-        except IcepackError as exc:
-            return MaintainStep(table=table, error=str(exc))
-        except Exception as exc:
-            log.exception("%s could not be looked at", table)
-            return MaintainStep(table=table, error=f"Unexpected {type(exc).__name__}: {exc}")
-        if recommended is None:
+    def _maintain_table(self, table: TableId, options: MaintainOptions) -> Iterator[MaintainStep]:
+        """Inspects the table first, and again only after a run that may have changed it."""
+        situation: Situation | None = None
+        for kind in ActionKind:
+            if options.cancel is not None and options.cancel.is_set():
+                return
+            try:
+                situation = situation or self._read_situation(table, options.settings)
+                recommended = _build_advice(situation).find(kind)
+            except Exception as exc:
+                yield MaintainStep(table=table, error=_describe_inspection_error(table, exc))
+                return
+            if recommended is None:
+                continue
+            record = self._run_recommended(table, recommended, options)
+            yield MaintainStep(table=table, record=record)
+            situation = self._update_situation(situation, record)
+
+    def _update_situation(self, situation: Situation, record: RunRecord) -> Situation | None:
+        """Returns the situation after the run; None if the table has to be inspected again.
+
+        A run that changed nothing still changes the history, which later recommendations depend on.
+        """
+        if may_have_changed_table(record):
             return None
-        if on_start is not None:
-            on_start(table, recommended)
+        try:
+            return replace(situation, history=self._past_runs(situation.status), now=self._clock())
+        except IcepackError:
+            return None
+
+    def _run_recommended(self, table: TableId, recommended: RecommendedAction, options: MaintainOptions) -> RunRecord:
+        if options.on_start is not None:
+            options.on_start(table, recommended)
         request = RunRequest(
             table=table,
             action=recommended.action,
             expected=recommended.effect,
             estimate=recommended.cost,
-            progress=progress,
-            cancel=cancel,
+            progress=options.progress,
+            cancel=options.cancel,
         )
-        return MaintainStep(table=table, record=self._runner.run(request))
+        return self._runner.run(request)
 
 
-def _check_answered(found: DiscoveredTables) -> DiscoveredTables:
-    if found.silent_catalogs and not found.tables:
-        raise CatalogFault(" ".join(found.silent_catalogs.values()))
-    return found
+def _build_advice(situation: Situation) -> Advice:
+    return Advice(
+        status=situation.status,
+        health=situation.health,
+        policy=situation.policy,
+        recommendation=recommend(situation),
+    )
 
 
-def _lens(policy: Policy) -> SizeLens:
-    return SizeLens(target_file_bytes=policy.target_file_size, small_file_bytes=policy.small_file_threshold)
+def _describe_inspection_error(table: TableId, exc: Exception) -> str:
+    if isinstance(exc, IcepackError):
+        return str(exc)
+    log.error("%s could not be inspected", table, exc_info=exc)
+    return f"Unexpected {type(exc).__name__}: {exc}"
+
+
+def _size_thresholds(policy: Policy) -> SizeThresholds:
+    return SizeThresholds(target_file_bytes=policy.target_file_size, small_file_bytes=policy.small_file_threshold)

@@ -1,4 +1,4 @@
-"""Orders for work, taken on the strength of the table cache alone: nobody waits for a catalog or for Spark."""
+"""Submits jobs using only the table cache, so that no caller waits for a catalog or for Spark."""
 
 from __future__ import annotations
 
@@ -7,36 +7,29 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from icepack.domain.action_parameters import complete
+from icepack.domain.action_parameters import complete_action
 from icepack.domain.actions import Action, ActionKind, Compact, Strategy
 from icepack.domain.job import JobRequest, Submission
 from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.plan.cost import CostEstimate, CostModel
 from icepack.domain.plan.estimate import estimate_compaction
+from icepack.domain.plan.explanation import PartitionExplanation, explain_partitions
 from icepack.domain.plan.expression import parse_filter
 from icepack.domain.plan.files import PartitionKey
-from icepack.domain.plan.why import PartitionVerdict, partition_verdicts
 from icepack.domain.policy import Policy
-from icepack.domain.ports.access import Board
-from icepack.domain.ports.queue import CachedTable, JobStore, TableCache
-from icepack.domain.recommendation.recommend import Situation, choose_strategy
+from icepack.domain.ports.queries import FleetQueries
+from icepack.domain.ports.queue import JobStore
+from icepack.domain.ports.table_cache import CachedTable, TableCache
+from icepack.domain.recommendation import Situation, choose_strategy
 from icepack.domain.table import TableId
-from icepack.errors import Refused, TableNotFound
-from icepack.service.service import PolicyBook
-
-
-class CostLimitExceeded(Refused):
-    def __init__(self, estimate: CostEstimate, limit: float) -> None:
-        super().__init__(
-            f"The estimate is ${estimate.dollars:.4f}, over the limit of ${limit:.4f}.",
-            "Raise max_cost or narrow the work with partition_filter.",
-        )
-        self.estimate = estimate
+from icepack.errors import TableNotFound
+from icepack.service.advice import PolicyResolver, find_compaction
+from icepack.service.runs.cost_limit import check_cost_limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What somebody asks for: an action on a table, with the parameters that were given."""
+class ActionRequest:
+    """A request to run an action on a table, with the parameters that were given."""
 
     table: TableId
     kind: ActionKind
@@ -51,110 +44,110 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted:
+class AcceptedJob:
+    """A submitted job and its estimated cost."""
+
     submission: Submission
+    # None if nothing is known about what such an action costs on the table.
     estimate: CostEstimate | None
-    """None where nothing is known of what such an action costs on the table."""
 
 
-class Intake:
+class JobSubmitter:
+    """Turns requests into jobs."""
+
     def __init__(
         self,
         *,
         cache: TableCache,
         jobs: JobStore,
-        board: Board,
-        policies: PolicyBook,
+        fleet_queries: FleetQueries,
+        policies: PolicyResolver,
         model: CostModel,
         max_attempts: int,
         clock: Callable[[], datetime],
     ) -> None:
         self._cache = cache
         self._jobs = jobs
-        self._board = board
+        self._fleet_queries = fleet_queries
         self._policies = policies
         self._model = model
         self._max_attempts = max_attempts
         self._clock = clock
 
-    def known(self, table: TableId) -> CachedTable:
+    def get_table(self, table: TableId) -> CachedTable:
         found = self._cache.get(table)
         if found is None:
-            raise TableNotFound(f"No table matches '{table}'.", "Health sync finds new tables at its next round.")
+            raise TableNotFound(f"No table matches '{table}'.", "Health sync adds new tables the next time it runs.")
         return found
 
-    def submit(self, order: Order) -> Accepted:
-        """Queues it, or raises CostLimitExceeded; the worker looks at the cost again before it writes."""
-        cached = self.known(order.table)
-        return self.place(cached, self.prepare(cached, order.kind, order.given), order)
+    def submit(self, request: ActionRequest) -> AcceptedJob:
+        """Submits a job; raises CostLimitExceeded if its estimated cost is over its limit."""
+        cached = self.get_table(request.table)
+        return self.submit_action(cached, self.prepare(cached, request.kind, request.given), request)
 
-    def place(self, cached: CachedTable, action: Action, order: Order) -> Accepted:
+    def submit_action(self, cached: CachedTable, action: Action, request: ActionRequest) -> AcceptedJob:
+        """Submits an action whose parameters are already complete.
+
+        A request that repeats an idempotency key gets the job that exists, so its cost is not checked again.
+        """
         estimate = self.estimate(cached, action)
-        if order.key is None or not self._board.has_key(order.key):
-            _check_cost(action, estimate)
-        request = JobRequest(
-            table=order.table,
+        if request.key is None or not self._fleet_queries.has_key(request.key):
+            check_cost_limit(action, estimate)
+        job = JobRequest(
+            table=request.table,
             action=action,
-            priority=order.priority,
-            not_before=order.not_before,
-            max_attempts=order.max_attempts or self._max_attempts,
-            requester=order.requester,
-            idempotency_key=order.key,
-            fingerprint=order.fingerprint,
-            trace_context=order.trace_context,
+            priority=request.priority,
+            not_before=request.not_before,
+            max_attempts=request.max_attempts or self._max_attempts,
+            requester=request.requester,
+            idempotency_key=request.key,
+            fingerprint=request.fingerprint,
+            trace_context=request.trace_context,
             estimated_seconds=None if estimate is None else estimate.duration_seconds,
         )
-        return Accepted(submission=self._jobs.submit(request), estimate=estimate)
+        return AcceptedJob(submission=self._jobs.submit(job), estimate=estimate)
 
     def prepare(self, cached: CachedTable, kind: ActionKind, given: Mapping[str, Any]) -> Action:
-        """The action with its exact parameters: what was given, and the policy for the rest."""
+        """Builds an action from the parameters that were given, and from the policy for the others."""
         now = self._clock()
         if given.get("partition_filter"):
             parse_filter(given["partition_filter"], now)
-        policy = self._policy(cached)
-        return complete(kind, given, cached.status, policy, self._strategy(cached, policy, now), now)
+        policy = self._policy_for(cached)
+        return complete_action(kind, given, cached.status, policy, self._choose_strategy(cached, policy, now), now)
 
     def plan(self, cached: CachedTable, action: Compact | None = None) -> CompactionPlan:
-        """The dry run: of this compaction, else of the one that is recommended, else of the policy's."""
-        wanted = action or self._compaction(cached)
-        return estimate_compaction(cached.status, wanted, self._model, self._clock(), open_grace=self._grace(cached))
+        """Plans this compaction; without one the recommended compaction, else one with the policy's parameters."""
+        chosen = action or self._choose_compaction(cached)
+        grace = self._open_partition_grace(cached)
+        return estimate_compaction(cached.status, chosen, self._model, self._clock(), open_grace=grace)
 
-    def why(self, cached: CachedTable, action: Compact | None = None) -> Mapping[PartitionKey, PartitionVerdict]:
-        """Which partitions that plan takes, and why not the others."""
-        wanted, grace = action or self._compaction(cached), self._grace(cached)
-        return partition_verdicts(cached.status, wanted, self._model, self._clock(), open_grace=grace)
-
-    def _compaction(self, cached: CachedTable) -> Compact:
-        wanted = _recommended(cached) or self.prepare(cached, ActionKind.COMPACT, {})
-        assert isinstance(wanted, Compact)
-        return wanted
-
-    def _grace(self, cached: CachedTable) -> timedelta:
-        return self._policy(cached).open_partition_grace
+    def explain_partitions(
+        self, cached: CachedTable, action: Compact | None = None
+    ) -> Mapping[PartitionKey, PartitionExplanation]:
+        """Explains for each partition why the plan includes it or not."""
+        chosen, grace = action or self._choose_compaction(cached), self._open_partition_grace(cached)
+        return explain_partitions(cached.status, chosen, self._model, self._clock(), open_grace=grace)
 
     def estimate(self, cached: CachedTable, action: Action) -> CostEstimate | None:
-        """By the plan for a compaction; else by what the recommendation says of such an action."""
+        """Estimates a compaction by its plan, and other actions by the recommendation of their kind."""
         if isinstance(action, Compact):
             return self.plan(cached, action).cost
-        advised = cached.recommendation.actions if cached.recommendation else ()
-        return next((item.cost for item in advised if item.kind is action.kind), None)
+        recommended = cached.recommendation.actions if cached.recommendation else ()
+        return next((item.cost for item in recommended if item.kind is action.kind), None)
 
-    def _policy(self, cached: CachedTable) -> Policy:
+    def _choose_compaction(self, cached: CachedTable) -> Compact:
+        chosen = find_compaction(cached.recommendation) or self.prepare(cached, ActionKind.COMPACT, {})
+        assert isinstance(chosen, Compact)
+        return chosen
+
+    def _open_partition_grace(self, cached: CachedTable) -> timedelta:
+        return self._policy_for(cached).open_partition_grace
+
+    def _policy_for(self, cached: CachedTable) -> Policy:
         return self._policies.policy_for(cached.table, cached.status.properties)
 
-    def _strategy(self, cached: CachedTable, policy: Policy, now: datetime) -> Strategy:
+    def _choose_strategy(self, cached: CachedTable, policy: Policy, now: datetime) -> Strategy:
         situation = Situation(
             status=cached.status, health=cached.health, policy=policy, history=(), model=self._model, now=now
         )
         return choose_strategy(situation)
-
-
-def _recommended(cached: CachedTable) -> Compact | None:
-    advised = cached.recommendation.actions if cached.recommendation else ()
-    return next((item.action for item in advised if isinstance(item.action, Compact)), None)
-
-
-def _check_cost(action: Action, estimate: CostEstimate | None) -> None:
-    limit = action.max_cost_dollars if isinstance(action, Compact) else None
-    if limit is not None and estimate is not None and estimate.dollars > limit:
-        raise CostLimitExceeded(estimate, limit)

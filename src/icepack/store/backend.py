@@ -1,11 +1,11 @@
-"""Where state is kept: a URL in, a store with a current schema out."""
+"""Opens the state database from its URL, upgrades its schema and creates the stores."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# PyIceberg's SQL catalog imports it when it is first opened, in whatever thread that is; until it is whole, statements
-# that others put together meanwhile fail.
+# Imported here, in the main thread: PyIceberg's SQL catalog imports it when it is first opened, in any thread, and
+# statements that other threads build during that import fail.
 import sqlalchemy.orm  # noqa: F401
 from sqlalchemy import URL, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError
@@ -19,8 +19,8 @@ from icepack.store.history import SqlHistoryStore
 from icepack.store.jobs import SqlJobStore
 from icepack.store.locks import SqlTableLocks
 from icepack.store.migrate import upgrade
-from icepack.store.queries.fleet import SqlBoard
-from icepack.store.queue.workers import SqlAttendance
+from icepack.store.queries.fleet import SqlFleetQueries
+from icepack.store.queue.workers import SqlWorkerRegistry
 from icepack.store.sql import postgres, sqlite
 from icepack.store.table_cache import SqlTableCache
 from icepack.store.verification import SqlVerificationStore
@@ -39,7 +39,7 @@ __all__ = [
 
 CONNECT_TIMEOUT_SECONDS = 10
 POOL_CONNECTIONS = 10
-_FORMS = "Write sqlite:////path/to/state.db or postgresql://user:password@host/database."
+_URL_FORMATS = "Use sqlite:////path/to/state.db or postgresql://user:password@host/database."
 _DRIVERS = {
     "sqlite": "sqlite",
     "sqlite+pysqlite": "sqlite",
@@ -51,7 +51,7 @@ _DRIVERS = {
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """Everything that is kept, over one set of connections."""
+    """All stores, sharing one connection pool."""
 
     engine: Engine
     jobs: SqlJobStore
@@ -63,8 +63,8 @@ class Stores:
     keys: SqlKeyStore
     sessions: SqlSessionStore
     overrides: SqlOverrideStore
-    board: SqlBoard
-    attendance: SqlAttendance
+    fleet_queries: SqlFleetQueries
+    worker_registry: SqlWorkerRegistry
     verification: SqlVerificationStore
 
     def close(self) -> None:
@@ -72,69 +72,74 @@ class Stores:
 
 
 def open_stores(url: str, tracer: Tracer | None = None) -> Stores:
-    engine = _current(url)
+    engine = _open_upgraded(url)
     return Stores(
         engine=engine,
-        jobs=SqlJobStore(engine, tracer=tracer),
-        locks=SqlTableLocks(engine),
-        cache=SqlTableCache(engine),
-        history=SqlHistoryStore(engine),
+        jobs=select_job_store(engine, tracer),
+        locks=select_locks(engine),
+        cache=select_table_cache(engine),
+        history=select_history_store(engine),
         audit=SqlAuditLog(engine),
         retention=SqlRetention(engine),
         keys=SqlKeyStore(engine),
         sessions=SqlSessionStore(engine),
         overrides=SqlOverrideStore(engine),
-        board=SqlBoard(engine),
-        attendance=SqlAttendance(engine),
+        fleet_queries=SqlFleetQueries(engine),
+        worker_registry=SqlWorkerRegistry(engine),
         verification=SqlVerificationStore(engine),
     )
 
 
-def select_job_store(url: str) -> SqlJobStore:
-    return SqlJobStore(_current(url))
+def select_job_store(database: str | Engine, tracer: Tracer | None = None) -> SqlJobStore:
+    """The job store of a database, given as its URL or as an open engine."""
+    return SqlJobStore(_to_engine(database), tracer=tracer)
 
 
-def select_table_cache(url: str) -> SqlTableCache:
-    return SqlTableCache(_current(url))
+def select_table_cache(database: str | Engine) -> SqlTableCache:
+    return SqlTableCache(_to_engine(database))
 
 
-def select_locks(url: str) -> SqlTableLocks:
-    return SqlTableLocks(_current(url))
+def select_locks(database: str | Engine) -> SqlTableLocks:
+    return SqlTableLocks(_to_engine(database))
 
 
-def select_history_store(url: str) -> SqlHistoryStore:
-    return SqlHistoryStore(_current(url))
+def select_history_store(database: str | Engine) -> SqlHistoryStore:
+    return SqlHistoryStore(_to_engine(database))
 
 
-def _current(url: str) -> Engine:
+def _to_engine(database: str | Engine) -> Engine:
+    return database if isinstance(database, Engine) else _open_upgraded(database)
+
+
+def _open_upgraded(url: str) -> Engine:
     engine = open_engine(url)
     upgrade(engine)
     return engine
 
 
 def open_engine(url: str) -> Engine:
-    """An engine for the URL; SQLite's folder is made, nothing is connected yet."""
-    parsed = _parse(url)
+    """Create an engine without connecting; the folder of a SQLite file is created."""
+    parsed = _parse_url(url)
     return _sqlite_engine(parsed) if parsed.get_backend_name() == "sqlite" else _postgres_engine(parsed)
 
 
-def _parse(text: str) -> URL:
-    # No cause is kept and no part of the text is shown: what cannot be parsed may be a password.
+def _parse_url(text: str) -> URL:
+    # The error has no cause and quotes no part of the text, because what cannot be parsed may be a password.
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise ConfigError("The state database's URL cannot be read.", _FORMS) from None
+        raise ConfigError("The URL of the state database is invalid.", _URL_FORMATS) from None
     if url.drivername not in _DRIVERS:
-        raise ConfigError(f"State is kept in SQLite or PostgreSQL, not in '{url.drivername}'.", _FORMS)
+        raise ConfigError(f"The state database must be SQLite or PostgreSQL, not '{url.drivername}'.", _URL_FORMATS)
     if url.host and text.count("@") > 1:
-        raise ConfigError("The state database's URL has more than one '@'.", "Write %40 for one within the password.")
+        raise ConfigError("The URL of the state database has more than one '@'.", "Write %40 for an @ in the password.")
     return url.set(drivername=_DRIVERS[url.drivername])
 
 
 def _sqlite_engine(url: URL) -> Engine:
-    sqlite.make_folder(url)
+    sqlite.create_parent_folder(url)
     engine = create_engine(url, connect_args={"timeout": sqlite.BUSY_TIMEOUT_SECONDS}, hide_parameters=True)
-    sqlite.tune(engine)
+    sqlite.configure(engine)
     return engine
 
 
@@ -144,9 +149,9 @@ def _postgres_engine(url: URL) -> Engine:
         engine = create_engine(
             url,
             connect_args=timeout,
-            # As many as the API has threads: a connection beyond these would be made anew for every request.
+            # As many as the API has threads: connections beyond the pool size would be opened for every request.
             pool_size=POOL_CONNECTIONS,
-            # A statement that waited for a lock must see what its holder committed.
+            # A statement that waited for a lock must see what the previous holder committed.
             isolation_level="READ COMMITTED",
             skip_autocommit_rollback=True,
             hide_parameters=True,
@@ -156,6 +161,6 @@ def _postgres_engine(url: URL) -> Engine:
             "PostgreSQL as the state database needs psycopg, which is not installed.",
             "Install it with: pip install 'icepack[postgres]'.",
         ) from error
-    postgres.ask_after_rest(engine)
-    postgres.leave_autocommit(engine)
+    postgres.ping_idle_connections(engine)
+    postgres.reset_autocommit(engine)
     return engine

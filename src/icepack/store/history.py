@@ -1,36 +1,39 @@
-"""Remembers runs: columns for the questions asked of them, the whole record as one document."""
+"""The history of runs in SQLite or PostgreSQL. Implements the port `HistoryStore`.
+
+The whole record is stored as one JSON document; values that queries use have columns of their own.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sqlalchemy import Select, select, union_all
-from sqlalchemy.dialects import postgresql, sqlite
 
-from icepack.domain.access import namespace_text
+from icepack.domain.access import format_namespace
 from icepack.domain.actions import ActionKind
 from icepack.domain.plan.cost import CostEstimate
-from icepack.domain.ports.engine import HistoryStore
-from icepack.domain.recommendation.recommend import ExpectedEffect, PastRun
+from icepack.domain.ports.history import HistoryStore
+from icepack.domain.recommendation import ExpectedEffect, PastRun
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.serialization import from_json, to_json
 from icepack.domain.table import TableId
-from icepack.store.admin.interrupted_runs import CutOff
+from icepack.store.admin.interrupted_runs import InterruptedRuns
 from icepack.store.schema import runs
-from icepack.store.sql.errors import plain_faults
-from icepack.store.sql.text import storable
-from icepack.store.sql.transaction import writing
+from icepack.store.sql.errors import translate_errors
+from icepack.store.sql.text import clean_text
+from icepack.store.sql.transaction import write_transaction
+from icepack.store.sql.upsert import upsert
 from icepack.store.status_history import SqlStatusHistory
 
 
 class SqlHistoryStore(SqlStatusHistory, HistoryStore):
-    """The history in SQLite or PostgreSQL: runs, and how tables fared between them."""
+    """Runs, and the statistics and health of tables over time."""
 
     def save(self, record: RunRecord) -> None:
-        """Insert the run, or replace what is known of it."""
-        values = _values(record)
-        with plain_faults(self._engine.url), writing(self._engine) as connection:
-            connection.execute(_upsert(self._engine.dialect.name, values))
+        """Insert the run, or replace its record; whether it was counted in the metrics is kept."""
+        statement = upsert(runs, self._engine.dialect, keep={"counted"})
+        with translate_errors(self._engine.url), write_transaction(self._engine) as connection:
+            connection.execute(statement, _to_row(record))
 
     def runs(
         self,
@@ -40,18 +43,18 @@ class SqlHistoryStore(SqlStatusHistory, HistoryStore):
         state: RunState | None = None,
         limit: int = 50,
     ) -> list[RunRecord]:
-        """The newest runs first, by when they started; those that were cut off are marked first."""
-        statement = _newest_runs(table, kind, state).limit(limit)
-        with plain_faults(self._engine.url):
-            CutOff(self._engine).mark()
+        """Runs, newest first by start time; interrupted runs are marked as failed before."""
+        statement = _select_runs(table, kind, state).limit(limit)
+        with translate_errors(self._engine.url):
+            InterruptedRuns(self._engine).mark()
             with self._engine.connect() as connection:
                 documents = connection.scalars(statement).all()
         return [from_json(RunRecord, document) for document in documents]
 
     def past_runs(self, table: TableId) -> list[PastRun]:
-        """The newest success of each kind, newest first."""
-        with plain_faults(self._engine.url), self._engine.connect() as connection:
-            rows = connection.execute(_last_successes(table)).all()
+        """The last success of each kind of action, newest first."""
+        with translate_errors(self._engine.url), self._engine.connect() as connection:
+            rows = connection.execute(_select_last_successes(table)).all()
         found = [
             PastRun(
                 kind=ActionKind(row.action),
@@ -68,7 +71,7 @@ class SqlHistoryStore(SqlStatusHistory, HistoryStore):
         self._engine.dispose()
 
 
-def _values(record: RunRecord) -> dict[str, Any]:
+def _to_row(record: RunRecord) -> dict[str, Any]:
     return {
         "job_id": record.job_id,
         "catalog": record.table.catalog,
@@ -79,11 +82,11 @@ def _values(record: RunRecord) -> dict[str, Any]:
         "started_at": record.started_at,
         "finished_at": record.finished_at,
         "attempts": record.attempts,
-        "message": storable(record.message),
+        "message": clean_text(record.message),
         "snapshot_id_after": record.after.snapshot_id if record.after else None,
         "changed_nothing": record.changed_nothing,
         "record": to_json(record),
-        "namespace": namespace_text(record.table),
+        "namespace": format_namespace(record.table),
         **_costs(record),
         **_effects(record),
         "counted": False,
@@ -102,7 +105,7 @@ def _costs(record: RunRecord) -> dict[str, Any]:
 
 
 def _effects(record: RunRecord) -> dict[str, int]:
-    """What left the table, and, apart from it, what left the storage: the same files, some time later."""
+    """What was removed from the table and, separately, from storage: the same files are deleted there later."""
     effect, expected = record.effect, record.expected or ExpectedEffect()
     return {
         "estimated_files_removed": expected.files_removed + expected.delete_files_removed,
@@ -115,24 +118,18 @@ def _effects(record: RunRecord) -> dict[str, int]:
     }
 
 
-def _upsert(dialect: str, values: dict[str, Any]) -> Any:
-    insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
-    changed = {name: value for name, value in values.items() if name not in ("job_id", "counted")}
-    return insert(runs).values(values).on_conflict_do_update(index_elements=[runs.c.job_id], set_=changed)
-
-
-def _newest_runs(table: TableId | None, kind: ActionKind | None, state: RunState | None) -> Select[Any]:
+def _select_runs(table: TableId | None, kind: ActionKind | None, state: RunState | None) -> Select[Any]:
     wanted = {runs.c.table_name: table, runs.c.action: kind, runs.c.state: state}
     conditions = [column == str(value) for column, value in wanted.items() if value is not None]
     return select(runs.c.record).where(*conditions).order_by(runs.c.started_at.desc(), runs.c.job_id.desc())
 
 
-def _last_successes(table: TableId) -> Any:
-    """One index lookup per kind, however long the history is."""
-    return union_all(*(select(_last_success(table, kind).subquery()) for kind in ActionKind))
+def _select_last_successes(table: TableId) -> Any:
+    """One index lookup per kind, independent of the length of the history."""
+    return union_all(*(select(_select_last_success(table, kind).subquery()) for kind in ActionKind))
 
 
-def _last_success(table: TableId, kind: ActionKind) -> Select[Any]:
+def _select_last_success(table: TableId, kind: ActionKind) -> Select[Any]:
     return (
         select(runs.c.action, runs.c.finished_at, runs.c.snapshot_id_after, runs.c.changed_nothing, runs.c.table_uuid)
         .where(

@@ -1,4 +1,4 @@
-"""Brings the schema to this release's revision, however many processes ask for it at once."""
+"""Upgrades the database schema to the revision of this release; safe when many processes start at once."""
 
 from __future__ import annotations
 
@@ -9,49 +9,52 @@ from sqlalchemy import Connection, Engine, func, inspect, select
 
 from icepack.errors import EnvironmentFault
 from icepack.store.schema import REVISION, schema_version
-from icepack.store.sql.errors import plain_faults, shown
-from icepack.store.sql.transaction import writing
+from icepack.store.sql.errors import mask_url, translate_errors
+from icepack.store.sql.transaction import write_transaction
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_ADVISORY_LOCK = 0x1CE9AC4
-_ALEMBIC_IS_GLOBAL = threading.Lock()
+# Identifies the PostgreSQL advisory lock that serializes upgrades.
+_ADVISORY_LOCK_ID = 0x1CE9AC4
+# Alembic keeps global state, so only one thread may run it.
+_ALEMBIC_LOCK = threading.Lock()
 
 
 def upgrade(engine: Engine) -> None:
-    """Migrate where needed; when the schema is current this costs two small queries."""
-    with plain_faults(engine.url):
+    """Migrate the schema if needed; if it is current, this costs two small queries."""
+    with translate_errors(engine.url):
         with engine.connect() as connection:
-            found = revision(connection)
-        if found != REVISION:
+            current = read_revision(connection)
+        if current != REVISION:
             _migrate(engine)
 
 
-def revision(connection: Connection) -> str | None:
+def read_revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table(schema_version.name):
         return None
     return connection.scalar(select(schema_version.c.version_num))
 
 
 def _migrate(engine: Engine) -> None:
-    """One transaction for everything: a crash leaves the old schema, a latecomer finds the new one."""
-    with _ALEMBIC_IS_GLOBAL, writing(engine) as connection:
+    """Run all migrations in one transaction: a crash leaves the old schema, a concurrent process then finds the new."""
+    with _ALEMBIC_LOCK, write_transaction(engine) as connection:
         if engine.dialect.name == "postgresql":
-            connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
-        _refuse_newer(connection)
+            connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK_ID)))
+        _reject_newer(connection)
         _run_alembic(connection)
 
 
-def _refuse_newer(connection: Connection) -> None:
-    found = revision(connection)
-    if found is not None and found > REVISION:
+def _reject_newer(connection: Connection) -> None:
+    current = read_revision(connection)
+    if current is not None and current > REVISION:
         raise EnvironmentFault(
-            f"The state database {shown(connection.engine.url)} has schema {found}; this icepack knows {REVISION}.",
-            "A newer icepack has migrated it: upgrade this one too.",
+            f"The state database {mask_url(connection.engine.url)} has schema revision {current}, "
+            f"but this version of icepack supports only revisions up to {REVISION}.",
+            "A newer version of icepack has migrated it: upgrade this installation too.",
         )
 
 
 def _run_alembic(connection: Connection) -> None:
-    # Imported here: it takes longer than most commands, and is needed once per release.
+    # Imported here because the import takes longer than most commands and is needed once per release.
     from alembic import command
     from alembic.config import Config
 

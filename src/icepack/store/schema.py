@@ -1,8 +1,10 @@
-"""The state database's tables, one definition for SQLite and PostgreSQL."""
+"""The tables of the state database, defined once for SQLite and PostgreSQL.
+
+Conditions that partial indexes use are defined here too, so that queries repeat them exactly.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -11,8 +13,6 @@ from sqlalchemy import (
     Boolean,
     Column,
     ColumnElement,
-    DateTime,
-    Dialect,
     Float,
     Index,
     Integer,
@@ -20,59 +20,28 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    TypeDecorator,
     Uuid,
     and_,
     false,
-    literal_column,
     true,
 )
 
+from icepack.store.sql.types import BigNumber, UtcDateTime, text_literal
+
+# The newest file in migrations/versions. Revisions have a fixed width and only grow, so they compare as text.
 REVISION = "0007"
-"""The newest file in migrations/versions; numbers only grow, so they compare as text."""
 
 
-class UtcDateTime(TypeDecorator[datetime]):
-    """Timezone-aware UTC in and out, whatever the database keeps."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, _: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"{value!r} has no time zone.")
-        return value.astimezone(UTC)
-
-    def process_result_value(self, value: datetime | None, _: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-# SQLite numbers rows by itself only where the column is exactly INTEGER.
-BigNumber = BigInteger().with_variant(Integer(), "sqlite")
-
-
-def constant(text: str) -> ColumnElement[str]:
-    """Written into the statement, not bound: only then can a partial index be seen to fit."""
-    return literal_column(f"'{text}'", Text)
-
-
-# A bound limit would let a prepared plan expect any number of rows, and sort them.
-ONE = literal_column("1", Integer)
-
-
-def _partial(name: str, *columns: Column[Any], where: ColumnElement[bool], unique: bool = False) -> None:
+def _add_partial_index(name: str, *columns: Column[Any], where: ColumnElement[bool], unique: bool = False) -> None:
     Index(name, *columns, unique=unique, postgresql_where=where, sqlite_where=where)
 
 
 metadata = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s"})
 
-# Alembic's own table, under a name that another application in the same database does not use.
+# Alembic's version table. Its name is unique to icepack, in case another application shares the database.
 schema_version = Table("icepack_schema_version", MetaData(), Column("version_num", String(32), primary_key=True))
 
+# Columns of `runs` that hold the expected and the actual effect of a run.
 EFFECT_COLUMNS = (
     *("estimated_files_removed", "files_removed", "estimated_bytes_rewritten", "bytes_rewritten"),
     *("bytes_removed", "files_deleted", "bytes_deleted"),
@@ -94,7 +63,7 @@ runs = Table(
     Column("snapshot_id_after", BigInteger),
     Column("changed_nothing", Boolean, nullable=False),
     Column("record", JSON, nullable=False),
-    # What is summed up over many runs; the rest stays in the document.
+    # Values that are summed over many runs have their own columns; `record` holds everything.
     Column("namespace", Text, nullable=False, server_default=""),
     Column("estimated_dollars", Float, nullable=False, server_default="0"),
     Column("estimated_seconds", Float, nullable=False, server_default="0"),
@@ -102,7 +71,7 @@ runs = Table(
     Column("get_requests", BigInteger, nullable=False, server_default="0"),
     Column("put_requests", BigInteger, nullable=False, server_default="0"),
     *(Column(name, BigInteger, nullable=False, server_default="0") for name in EFFECT_COLUMNS),
-    # Whether its end is in the totals of metric_totals, or never will be, since a job's is.
+    # True once the run is in metric_totals, and for runs that are not counted because their job is.
     Column("counted", Boolean, nullable=False, server_default=true()),
     Index("ix_runs_started", "started_at", "job_id"),
     Index("ix_runs_table_started", "table_name", "started_at", "job_id"),
@@ -112,7 +81,7 @@ runs = Table(
 )
 
 RUN_UNCOUNTED = and_(runs.c.finished_at.is_not(None), runs.c.counted == false())
-_partial("ix_runs_uncounted", runs.c.job_id, where=RUN_UNCOUNTED)
+_add_partial_index("ix_runs_uncounted", runs.c.job_id, where=RUN_UNCOUNTED)
 
 jobs = Table(
     "jobs",
@@ -125,10 +94,10 @@ jobs = Table(
     Column("parameters", JSON, nullable=False),
     Column("digest", Text, nullable=False),
     Column("state", Text, nullable=False),
-    # Minus the priority, so that every index runs one way: what comes first is smallest.
+    # The negated priority, so that all index columns sort in the same direction: the next job has the smallest rank.
     Column("rank", Integer, nullable=False),
     Column("not_before", UtcDateTime),
-    # Set while it is too early to run; a claim clears it once the time has come.
+    # Set while the job is not due yet; cleared when a claim finds that the time has come.
     Column("waits_until", UtcDateTime),
     Column("attempts", Integer, nullable=False),
     Column("max_attempts", Integer, nullable=False),
@@ -146,7 +115,7 @@ jobs = Table(
     Column("details", JSON(none_as_null=True)),
     Column("retry_of", Uuid),
     Column("collapsed_into", Uuid),
-    # Whether its end is in the totals of metric_totals.
+    # True once the finished job is in metric_totals.
     Column("counted", Boolean, nullable=False, server_default=false()),
     Column("namespace", Text, nullable=False, server_default=""),
     Column("estimated_seconds", Float),
@@ -157,25 +126,25 @@ jobs = Table(
     sqlite_autoincrement=True,
 )
 
-QUEUED = jobs.c.state == constant("queued")
-DUE = and_(QUEUED, jobs.c.waits_until.is_(None))
-WAITING = and_(QUEUED, jobs.c.waits_until.is_not(None))
-_partial("uq_jobs_queued_once", jobs.c.table_name, jobs.c.digest, where=QUEUED, unique=True)
-_partial("ix_jobs_next", jobs.c.table_name, jobs.c.rank, jobs.c.number, where=DUE)
-_partial("ix_jobs_waiting", jobs.c.table_name, jobs.c.waits_until, where=WAITING)
-_partial("ix_jobs_finished", jobs.c.finished_at, where=jobs.c.finished_at.is_not(None))
+JOB_QUEUED = jobs.c.state == text_literal("queued")
+JOB_DUE = and_(JOB_QUEUED, jobs.c.waits_until.is_(None))
+JOB_WAITING = and_(JOB_QUEUED, jobs.c.waits_until.is_not(None))
+_add_partial_index("uq_jobs_queued_once", jobs.c.table_name, jobs.c.digest, where=JOB_QUEUED, unique=True)
+_add_partial_index("ix_jobs_next", jobs.c.table_name, jobs.c.rank, jobs.c.number, where=JOB_DUE)
+_add_partial_index("ix_jobs_waiting", jobs.c.table_name, jobs.c.waits_until, where=JOB_WAITING)
+_add_partial_index("ix_jobs_finished", jobs.c.finished_at, where=jobs.c.finished_at.is_not(None))
 
-# For the gauges: everything that is asked of open jobs, so that the wide rows themselves are not read.
-OPEN = jobs.c.finished_at.is_(None)
-UNCOUNTED = and_(jobs.c.finished_at.is_not(None), jobs.c.counted == false())
-_partial(
+# ix_jobs_open covers all columns that the metrics read of unfinished jobs, so that the wide rows are not read.
+JOB_OPEN = jobs.c.finished_at.is_(None)
+JOB_UNCOUNTED = and_(jobs.c.finished_at.is_not(None), jobs.c.counted == false())
+_add_partial_index(
     "ix_jobs_open",
     *(jobs.c.state, jobs.c.action, jobs.c.submitted_at, jobs.c.not_before, jobs.c.waits_until),
-    where=OPEN,
+    where=JOB_OPEN,
 )
-_partial("ix_jobs_uncounted", jobs.c.number, where=UNCOUNTED)
+_add_partial_index("ix_jobs_uncounted", jobs.c.number, where=JOB_UNCOUNTED)
 
-# Which job answered to an idempotency key; several keys may have collapsed into one job.
+# The job that was returned for each idempotency key; several keys can lead to the same job.
 job_keys = Table(
     "job_keys",
     metadata,
@@ -186,9 +155,10 @@ job_keys = Table(
     Index("ix_job_keys_job", "job_id"),
 )
 
-# One row per table: who holds it, and which of its queued jobs is next. Whoever changes a table's queue or its holder
-# locks the row first; `version` grows with each change, so that one statement can tell that it read what it locked.
-lanes = Table(
+# One row per Iceberg table: who holds its lock, and which of its queued jobs is next. Every change to a table's queue
+# or to its holder locks the row first. `version` grows with each change, so that a single statement can check that the
+# row it locked is the row it read. The SQL name is older than the Python name.
+table_slots = Table(
     "lanes",
     metadata,
     Column("table_name", Text, primary_key=True),
@@ -197,7 +167,7 @@ lanes = Table(
     Column("head_rank", Integer),
     Column("head_number", BigInteger),
     Column("wakes_at", UtcDateTime),
-    # The fence of the last claim; a catalog whose newest is oldest has the next turn.
+    # The fence of the last claim. Catalogs take turns: the catalog whose newest claim is oldest is next.
     Column("last_claim", BigInteger, nullable=False),
     Column("owner", Text),
     Column("fence", BigInteger),
@@ -208,14 +178,16 @@ lanes = Table(
     Index("ix_lanes_turn", "catalog", "last_claim"),
 )
 
-READY = and_(lanes.c.owner.is_(None), lanes.c.head_number.is_not(None))
-HELD = lanes.c.owner.is_not(None)
-SLEEPING = lanes.c.wakes_at.is_not(None)
-_partial("ix_lanes_ready", lanes.c.head_rank, lanes.c.catalog, lanes.c.head_number, where=READY)
-_partial("ix_lanes_wakes", lanes.c.wakes_at, where=SLEEPING)
-_partial("ix_lanes_expires", lanes.c.expires_at, where=HELD)
+SLOT_READY = and_(table_slots.c.owner.is_(None), table_slots.c.head_number.is_not(None))
+SLOT_HELD = table_slots.c.owner.is_not(None)
+SLOT_WAITING = table_slots.c.wakes_at.is_not(None)
+_add_partial_index(
+    "ix_lanes_ready", table_slots.c.head_rank, table_slots.c.catalog, table_slots.c.head_number, where=SLOT_READY
+)
+_add_partial_index("ix_lanes_wakes", table_slots.c.wakes_at, where=SLOT_WAITING)
+_add_partial_index("ix_lanes_expires", table_slots.c.expires_at, where=SLOT_HELD)
 
-# What happened to jobs and locks. A claim's or lock's fence is the number of its entry, and numbers are never reused.
+# The event log of jobs and locks. The fence of a claim or lock is the number of its event; numbers are never reused.
 events = Table(
     "events",
     metadata,
@@ -232,10 +204,10 @@ events = Table(
     sqlite_autoincrement=True,
 )
 
-NO_JOB = events.c.job_id.is_(None)
-_partial("ix_events_without_job", events.c.at, where=NO_JOB)
+EVENT_WITHOUT_JOB = events.c.job_id.is_(None)
+_add_partial_index("ix_events_without_job", events.c.at, where=EVENT_WITHOUT_JOB)
 
-# Those that wait for a job; one that holds a job is known by its lane.
+# Registered workers that wait for a job; a worker that runs a job is the owner of a table slot.
 workers = Table(
     "workers",
     metadata,
@@ -243,7 +215,7 @@ workers = Table(
     Column("expires_at", UtcDateTime, nullable=False),
 )
 
-# What ended jobs amount to, so that a counter neither costs a scan nor falls when jobs are pruned.
+# Running totals of finished jobs: a counter needs no scan and does not fall when jobs are pruned.
 metric_totals = Table(
     "metric_totals",
     metadata,
@@ -266,12 +238,13 @@ cache_generations = Table(
     sqlite_autoincrement=True,
 )
 
-BUILDING = cache_generations.c.state == constant("building")
-CURRENT = cache_generations.c.state == constant("current")
-_partial("uq_cache_generations_building", cache_generations.c.state, where=BUILDING, unique=True)
-_partial("uq_cache_generations_current", cache_generations.c.state, where=CURRENT, unique=True)
+GENERATION_BUILDING = cache_generations.c.state == text_literal("building")
+GENERATION_CURRENT = cache_generations.c.state == text_literal("current")
+_add_partial_index("uq_cache_generations_building", cache_generations.c.state, where=GENERATION_BUILDING, unique=True)
+_add_partial_index("uq_cache_generations_current", cache_generations.c.state, where=GENERATION_CURRENT, unique=True)
 
-# A row counts for the generations from its own up to, and without, the one that replaced it: carrying over is free.
+# A row is visible from its own generation until the generation in `replaced_by`, which excludes it. So rows that a
+# refresh does not change are carried over without being written.
 cache_rows = Table(
     "cache_rows",
     metadata,
@@ -287,7 +260,7 @@ cache_rows = Table(
     Column("status", JSON),
     Column("health", JSON),
     Column("recommendation", JSON(none_as_null=True)),
-    # What lists show of the documents, so that they need not be read.
+    # The part of the documents that lists show, so that lists need not read the documents.
     Column("brief", JSON(none_as_null=True)),
     Index("ix_cache_rows_generation", "generation"),
     Index("ix_cache_rows_replaced", "replaced_by"),
@@ -312,7 +285,7 @@ health_assessments = Table(
     Index("ix_health_assessments_assessed", "assessed_at"),
 )
 
-# The fleet as it was last seen on each day; a line for each namespace, since not everybody may see all of them.
+# The last known state of the fleet on each day, with one row per namespace because access is granted by namespace.
 fleet_days = Table(
     "fleet_days",
     metadata,
@@ -337,7 +310,7 @@ audit_events = Table(
     Column("origin", Text, nullable=False),
     Column("outcome", Text, nullable=False),
     Column("details", JSON, nullable=False),
-    # Of the table that it is about, if it is about one.
+    # Catalog and namespace of the Iceberg table that the event is about, if any.
     Column("catalog", Text),
     Column("namespace", Text),
     Index("ix_audit_events_place", "catalog", "namespace", "number"),
@@ -352,7 +325,7 @@ api_keys = Table(
     metadata,
     Column("id", Text, primary_key=True),
     Column("name", Text, nullable=False),
-    # Of a random secret that nobody can guess, so that one round of hashing is enough.
+    # Digest of a random secret that cannot be guessed, so one round of hashing is enough.
     Column("digest", Text, nullable=False),
     Column("role", Text, nullable=False),
     Column("scopes", JSON, nullable=False),
@@ -385,7 +358,7 @@ overrides = Table(
     Column("changed_by", Text, nullable=False),
 )
 
-# Classes of files whose native rewrite was compared by value on a table and found equal.
+# Classes of files whose native rewrite on a table was compared by value and found equal.
 trusted_classes = Table(
     "trusted_classes",
     metadata,

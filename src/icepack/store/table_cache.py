@@ -1,7 +1,8 @@
-"""The table cache in SQLite or PostgreSQL: a refresh is written beside what readers see, then swapped in.
+"""The table cache in SQLite or PostgreSQL. Implements the port `TableCache`.
 
-A row counts for the generations from the one that wrote it up to the one that replaced it. What a refresh does not
-touch is carried over by doing nothing, so its cost follows the number of changed tables.
+A refresh writes a new generation, which readers do not see until it is swapped in atomically. A row is visible from the
+generation that wrote it until the generation that replaced it. So rows that a refresh does not touch are carried over
+without being written, and the cost of a refresh depends only on the number of changed tables.
 """
 
 from __future__ import annotations
@@ -12,28 +13,29 @@ from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Float, Select, Text, bindparam, delete, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
-from icepack.domain.ports.queue import (
+from icepack.domain.ports.table_cache import (
     CachedTable,
     CacheState,
     Generation,
+    RefreshInProgress,
     RefreshLost,
-    RefreshUnderWay,
     TableCache,
     TableSummary,
 )
 from icepack.domain.table import TableId
-from icepack.store.schema import BUILDING, CURRENT, cache_generations, cache_rows
+from icepack.store.schema import GENERATION_BUILDING, GENERATION_CURRENT, cache_generations, cache_rows
 from icepack.store.sql.clock import DatabaseClock
-from icepack.store.sql.errors import plain_faults
-from icepack.store.sql.query import Query
-from icepack.store.sql.text import storable
-from icepack.store.sql.transaction import reading, writing
+from icepack.store.sql.errors import translate_errors
+from icepack.store.sql.query import PreparedQuery
+from icepack.store.sql.text import clean_text
+from icepack.store.sql.transaction import read_connection, write_transaction
+from icepack.store.sql.upsert import insert_if_absent, upsert
 from icepack.store.table_cache_rows import DOCUMENTS, to_row, to_summary, to_table, to_tombstone
 
+# Number of rows that are written in one transaction, or fetched at once.
 BATCH_ROWS = 100
-_BRIEF = [column for column in cache_rows.c if column.name not in {document.name for document in DOCUMENTS}]
+_SUMMARY_COLUMNS = [column for column in cache_rows.c if column.name not in {document.name for document in DOCUMENTS}]
 
 
 class SqlTableCache(TableCache):
@@ -41,105 +43,101 @@ class SqlTableCache(TableCache):
         self._engine = engine
         self._clock = clock or DatabaseClock()
         self._lease_end = self._clock.after(bindparam("lease_seconds", type_=Float))
-        named = cache_rows.c.table_name == bindparam("table", type_=Text)
-        self._one = Query(engine, visible(*DOCUMENTS).where(named))
+        is_named = cache_rows.c.table_name == bindparam("table", type_=Text)
+        self._select_table = PreparedQuery(engine, select_visible(*DOCUMENTS).where(is_named))
 
     def begin(self, owner: str, lease: timedelta) -> Generation:
-        """Takes the place of a refresh that was not heard of any more."""
-        values = {"owner": storable(owner), "lease_seconds": lease.total_seconds()}
-        with plain_faults(self._engine.url), writing(self._engine) as connection:
-            self._clear_expired(connection)
-            made = self._insert(cache_generations).values(
+        """Begin a refresh; a refresh whose lease has expired is aborted."""
+        values = {"owner": clean_text(owner), "lease_seconds": lease.total_seconds()}
+        with translate_errors(self._engine.url), write_transaction(self._engine) as connection:
+            self._abort_expired(connection)
+            statement = insert_if_absent(cache_generations, connection.dialect).values(
                 state="building", started_at=self._clock.now(), expires_at=self._lease_end, message=""
             )
-            begun = made.on_conflict_do_nothing().returning(cache_generations.c.number)
-            number = connection.execute(begun, values).scalar_one_or_none()
+            number = connection.scalar(statement.returning(cache_generations.c.number), values)
             if number is None:
-                other = connection.execute(select(cache_generations).where(BUILDING)).one()
-                raise RefreshUnderWay(other.owner, other.expires_at)
+                other = connection.execute(select(cache_generations).where(GENERATION_BUILDING)).one()
+                raise RefreshInProgress(other.owner, other.expires_at)
             return Generation(number=number, owner=owner, lease=lease)
 
     def write(self, generation: Generation, tables: Iterable[CachedTable]) -> None:
-        self._put(generation, (to_row(generation, table) for table in tables))
+        self._write_rows(generation, (to_row(generation, table) for table in tables))
 
     def remove(self, generation: Generation, tables: Iterable[TableId]) -> None:
-        self._put(generation, (to_tombstone(generation, table) for table in tables))
+        self._write_rows(generation, (to_tombstone(generation, table) for table in tables))
 
     def swap(self, generation: Generation) -> CacheState:
         number = generation.number
-        with plain_faults(self._engine.url), writing(self._engine) as connection:
-            self._keep(connection, generation)
-            previous = connection.scalar(select(cache_generations.c.number).where(CURRENT))
+        with translate_errors(self._engine.url), write_transaction(self._engine) as connection:
+            self._renew_lease(connection, generation)
+            previous = connection.scalar(select(cache_generations.c.number).where(GENERATION_CURRENT))
             connection.execute(_replace_older(number))
             connection.execute(delete(cache_rows).where(cache_rows.c.generation == number, cache_rows.c.removed))
-            connection.execute(update(cache_generations).where(CURRENT).values(state="retired"))
+            connection.execute(update(cache_generations).where(GENERATION_CURRENT).values(state="retired"))
             self._end(connection, number, "current", "")
-            _forget_before(connection, previous)
-            return self._state(connection)
+            _delete_before(connection, previous)
+            return self._read_state(connection)
 
-    def give_up(self, generation: Generation, reason: str) -> CacheState:
-        with plain_faults(self._engine.url), writing(self._engine) as connection:
-            self._keep(connection, generation)
+    def abort(self, generation: Generation, reason: str) -> CacheState:
+        with translate_errors(self._engine.url), write_transaction(self._engine) as connection:
+            self._renew_lease(connection, generation)
             self._discard(connection, generation.number, reason)
-            return self._state(connection)
+            return self._read_state(connection)
 
     def state(self) -> CacheState:
-        with plain_faults(self._engine.url), self._engine.connect() as connection:
-            return self._state(connection)
+        with translate_errors(self._engine.url), self._engine.connect() as connection:
+            return self._read_state(connection)
 
     def locations(self) -> Mapping[TableId, str]:
-        statement = visible(cache_rows.c.table_name, cache_rows.c.metadata_location)
-        with plain_faults(self._engine.url), reading(self._engine) as connection:
+        statement = select_visible(cache_rows.c.table_name, cache_rows.c.metadata_location)
+        with translate_errors(self._engine.url), read_connection(self._engine) as connection:
             return {TableId.parse(name): location for name, location in connection.execute(statement)}
 
     def get(self, table: TableId) -> CachedTable | None:
-        row = self._one.first(table=str(table))
+        row = self._select_table.fetch_one(table=str(table))
         return None if row is None else to_table(row)
 
     def summaries(
         self, *, catalog: str | None = None, after: TableId | None = None, limit: int | None = None
     ) -> list[TableSummary]:
-        statement = visible(*_BRIEF).order_by(cache_rows.c.table_name).limit(limit)
+        statement = select_visible(*_SUMMARY_COLUMNS).order_by(cache_rows.c.table_name).limit(limit)
         if catalog is not None:
             statement = statement.where(cache_rows.c.catalog == catalog)
         if after is not None:
             statement = statement.where(cache_rows.c.table_name > str(after))
-        with plain_faults(self._engine.url), reading(self._engine) as connection:
+        with translate_errors(self._engine.url), read_connection(self._engine) as connection:
             return [to_summary(row) for row in connection.execute(statement)]
 
     def tables(self) -> Iterator[CachedTable]:
-        """One statement sees one moment; its rows are fetched as they are read."""
-        statement = visible(*DOCUMENTS).order_by(cache_rows.c.table_name)
-        with plain_faults(self._engine.url), self._engine.connect() as connection:
+        """All tables of one generation: a single statement reads one snapshot, and rows are fetched as needed."""
+        statement = select_visible(*DOCUMENTS).order_by(cache_rows.c.table_name)
+        with translate_errors(self._engine.url), self._engine.connect() as connection:
             for row in connection.execution_options(yield_per=BATCH_ROWS).execute(statement):
                 yield to_table(row._mapping)
 
     def close(self) -> None:
         self._engine.dispose()
 
-    def _put(self, generation: Generation, rows: Iterator[dict[str, Any]]) -> None:
-        insert = self._insert(cache_rows)
-        keys = list(cache_rows.primary_key)
-        changed = {column.name: insert.excluded[column.name] for column in cache_rows.c if column not in keys}
-        statement = insert.on_conflict_do_update(index_elements=keys, set_=changed)
+    def _write_rows(self, generation: Generation, rows: Iterator[dict[str, Any]]) -> None:
+        statement = upsert(cache_rows, self._engine.dialect)
         while batch := list(islice(rows, BATCH_ROWS)):
-            with plain_faults(self._engine.url), writing(self._engine) as connection:
-                self._keep(connection, generation)
+            with translate_errors(self._engine.url), write_transaction(self._engine) as connection:
+                self._renew_lease(connection, generation)
                 connection.execute(statement, batch)
 
-    def _keep(self, connection: Connection, generation: Generation) -> None:
-        """Renew the refresh's lease, and lock it; without it nothing may be written."""
-        mine = update(cache_generations).where(BUILDING, cache_generations.c.number == generation.number)
-        renewed = mine.values(expires_at=self._lease_end)
+    def _renew_lease(self, connection: Connection, generation: Generation) -> None:
+        """Lock the generation and renew its lease; raises RefreshLost if it is no longer being built."""
+        own = update(cache_generations).where(GENERATION_BUILDING, cache_generations.c.number == generation.number)
+        renewed = own.values(expires_at=self._lease_end)
         if connection.execute(renewed, {"lease_seconds": generation.lease.total_seconds()}).rowcount != 1:
             raise RefreshLost(generation)
 
-    def _clear_expired(self, connection: Connection) -> None:
+    def _abort_expired(self, connection: Connection) -> None:
         expired = select(cache_generations.c.number, cache_generations.c.owner).where(
-            BUILDING, cache_generations.c.expires_at <= self._clock.now()
+            GENERATION_BUILDING, cache_generations.c.expires_at <= self._clock.now()
         )
         for number, owner in connection.execute(expired.with_for_update()).all():
-            self._discard(connection, number, f"'{owner}' was not heard of before its lease ended.")
+            self._discard(connection, number, f"The lease of '{owner}' expired.")
 
     def _discard(self, connection: Connection, number: int, reason: str) -> None:
         connection.execute(delete(cache_rows).where(cache_rows.c.generation == number))
@@ -147,9 +145,9 @@ class SqlTableCache(TableCache):
 
     def _end(self, connection: Connection, number: int, state: str, message: str) -> None:
         ended = update(cache_generations).where(cache_generations.c.number == number)
-        connection.execute(ended.values(state=state, ended_at=self._clock.now(), message=storable(message)))
+        connection.execute(ended.values(state=state, ended_at=self._clock.now(), message=clean_text(message)))
 
-    def _state(self, connection: Connection) -> CacheState:
+    def _read_state(self, connection: Connection) -> CacheState:
         rows = connection.execute(select(cache_generations).order_by(cache_generations.c.number)).all()
         now = connection.execute(select(self._clock.now())).scalar_one()
         last = {row.state: row for row in rows}
@@ -164,13 +162,10 @@ class SqlTableCache(TableCache):
             failure=failed.message if failed and is_recent else "",
         )
 
-    def _insert(self, table: Any) -> Any:
-        return (postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert)(table)
 
-
-def visible(*columns: Any) -> Select[Any]:
-    """The rows that readers see now."""
-    current = select(cache_generations.c.number).where(CURRENT).scalar_subquery()
+def select_visible(*columns: Any) -> Select[Any]:
+    """Columns of the rows of the current generation."""
+    current = select(cache_generations.c.number).where(GENERATION_CURRENT).scalar_subquery()
     replaced_by = cache_rows.c.replaced_by
     return select(*columns).where(cache_rows.c.generation <= current, or_(replaced_by.is_(None), replaced_by > current))
 
@@ -181,8 +176,8 @@ def _replace_older(number: int) -> Any:
     return older.where(cache_rows.c.table_name.in_(written)).values(replaced_by=number)
 
 
-def _forget_before(connection: Connection, previous: int | None) -> None:
-    """What was current until now stays once more, for whoever is reading it."""
+def _delete_before(connection: Connection, previous: int | None) -> None:
+    """Delete older generations; the previous one is kept until the next swap because it may still be read."""
     if previous is not None:
         connection.execute(delete(cache_rows).where(cache_rows.c.replaced_by <= previous))
         connection.execute(delete(cache_generations).where(cache_generations.c.number < previous))

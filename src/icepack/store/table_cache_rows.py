@@ -1,4 +1,4 @@
-"""Cached tables between their rows and the domain."""
+"""Converts cached tables between database rows and domain objects."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from sqlalchemy import Row, Text, cast
 
 from icepack.domain.health import HealthReport
-from icepack.domain.ports.queue import CachedTable, Generation, TableBrief, TableSummary, brief_of
-from icepack.domain.recommendation.recommend import Recommendation
-from icepack.domain.run import Totals, totals
+from icepack.domain.ports.table_cache import CachedTable, Generation, TableBrief, TableSummary, build_brief
+from icepack.domain.recommendation import Recommendation
+from icepack.domain.run import Totals, compute_totals
 from icepack.domain.serialization import from_json, from_json_text, to_json
 from icepack.domain.status import TableStatus
 from icepack.domain.table import TableId
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def to_row(generation: Generation, cached: CachedTable) -> dict[str, Any]:
-    advice = cached.recommendation
+    recommendation = cached.recommendation
     return {
         "table_name": str(cached.table),
         "generation": generation.number,
@@ -32,15 +32,16 @@ def to_row(generation: Generation, cached: CachedTable) -> dict[str, Any]:
         "metadata_location": cached.status.metadata_location,
         "inspected_at": cached.status.observed_at,
         "score": cached.health.score,
-        "totals": to_json(totals(cached.status, cached.health.score)),
+        "totals": to_json(compute_totals(cached.status, cached.health.score)),
         "status": to_json(cached.status),
         "health": to_json(cached.health),
-        "recommendation": None if advice is None else to_json(advice),
-        "brief": to_json(brief_of(cached)),
+        "recommendation": None if recommendation is None else to_json(recommendation),
+        "brief": to_json(build_brief(cached)),
     }
 
 
 def to_tombstone(generation: Generation, table: TableId) -> dict[str, Any]:
+    """A row that marks a table as removed."""
     documents = ("totals", "status", "health", "recommendation", "brief")
     empty = dict.fromkeys(("replaced_by", "inspected_at", "score", *documents))
     return {
@@ -53,24 +54,24 @@ def to_tombstone(generation: Generation, table: TableId) -> dict[str, Any]:
     }
 
 
+# The documents as text, so that they are parsed once: directly into domain objects.
 DOCUMENTS = [cast(cache_rows.c[name], Text).label(name) for name in ("status", "health", "recommendation")]
-"""As text: to read them as JSON first and then as what they are would be to read them twice."""
 
 
 def to_table(row: Mapping[Any, Any]) -> CachedTable:
-    advice = row["recommendation"]
+    recommendation = row["recommendation"]
     return CachedTable(
-        status=_read(TableStatus, row["status"]),
-        health=_read(HealthReport, row["health"]),
-        recommendation=None if advice is None else _read(Recommendation, advice),
+        status=_parse(TableStatus, row["status"]),
+        health=_parse(HealthReport, row["health"]),
+        recommendation=None if recommendation is None else _parse(Recommendation, recommendation),
     )
 
 
-def _read(kind: type[T], text: str) -> T:
+def _parse(kind: type[T], text: str) -> T:
     try:
         return from_json_text(kind, text)
     except ValidationError:
-        # Half a character in a table's properties: Python's own reader takes it.
+        # A table property contains a lone surrogate, which only Python's own JSON parser accepts.
         return from_json(kind, json.loads(text))
 
 

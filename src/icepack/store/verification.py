@@ -1,4 +1,7 @@
-"""Remembers trust in the native rewrite by class of files, and the tables where it is switched off."""
+"""Results of value checks of the native rewrite, and the tables where it is disabled, in SQLite or PostgreSQL.
+
+Implements the port `VerificationStore`.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,18 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Engine, Row, case, delete, func, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from icepack.domain.serialization import from_json, to_json
 from icepack.domain.table import TableId
 from icepack.domain.verification import FileClass, Mismatch, NativeDisabled, VerificationStore
 from icepack.store.schema import native_disabled, trusted_classes
-from icepack.store.sql.errors import plain_faults
-from icepack.store.sql.text import storable
-from icepack.store.sql.transaction import at_once, reading, writing
+from icepack.store.sql.errors import translate_errors
+from icepack.store.sql.text import clean_text
+from icepack.store.sql.transaction import read_connection, single_write, write_transaction
+from icepack.store.sql.upsert import upsert
 
 
 class SqlVerificationStore(VerificationStore):
-    """Verification results in SQLite or PostgreSQL."""
-
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
@@ -28,12 +29,12 @@ class SqlVerificationStore(VerificationStore):
         statement = select(trusted_classes.c.class_id).where(
             *_of_table(table, table_uuid), trusted_classes.c.kernel_version == kernel_version
         )
-        with plain_faults(self._engine.url), reading(self._engine) as connection:
+        with translate_errors(self._engine.url), read_connection(self._engine) as connection:
             return frozenset(connection.scalars(statement))
 
     def last_checked_at(self, table: TableId, table_uuid: str) -> datetime | None:
         newest = select(func.max(trusted_classes.c.last_checked_at)).where(*_of_table(table, table_uuid))
-        with plain_faults(self._engine.url), reading(self._engine) as connection:
+        with translate_errors(self._engine.url), read_connection(self._engine) as connection:
             found: datetime | None = connection.scalar(newest)
         return found
 
@@ -47,56 +48,54 @@ class SqlVerificationStore(VerificationStore):
         rows: int,
         checked_at: datetime,
     ) -> None:
-        """A check adds to what is known of its classes; it replaces nothing."""
-        found = [
+        """Add a check to the results of its classes; earlier results are kept."""
+        rows_by_class = [
             {
                 "table_name": str(table),
                 "table_uuid": table_uuid,
-                "class_id": each.id,
+                "class_id": file_class.id,
                 "kernel_version": kernel_version,
-                "description": dict(each.description),
+                "description": dict(file_class.description),
                 "first_checked_at": checked_at,
                 "last_checked_at": checked_at,
                 "checks": 1,
                 "rows_compared": rows,
             }
-            # In one order for all, so that two that write at once do not wait for each other.
-            for each in sorted({each.id: each for each in classes}.values(), key=lambda each: each.id)
+            # Sorted, so that two concurrent writers cannot deadlock.
+            for file_class in sorted({item.id: item for item in classes}.values(), key=lambda item: item.id)
         ]
-        if not found:
+        if not rows_by_class:
             return
-        with plain_faults(self._engine.url), writing(self._engine) as connection:
-            connection.execute(_add_check(self._engine.dialect.name), found)
+        with translate_errors(self._engine.url), write_transaction(self._engine) as connection:
+            connection.execute(upsert(trusted_classes, self._engine.dialect, _add_check), rows_by_class)
 
     def disable_native(self, entry: NativeDisabled) -> None:
-        """A later entry replaces an earlier one."""
+        """Disable the native rewrite for a table; an earlier entry is replaced."""
         values = {
             "table_name": str(entry.table),
             "table_uuid": entry.table_uuid,
             "disabled_at": entry.disabled_at,
-            "reason": storable(entry.reason),
+            "reason": clean_text(entry.reason),
             "job_id": entry.job_id,
             "mismatch": None if entry.mismatch is None else to_json(entry.mismatch),
         }
-        changed = {name: value for name, value in values.items() if name != "table_name"}
-        statement = _insert(self._engine.dialect.name)(native_disabled).values(values)
-        with plain_faults(self._engine.url), at_once(self._engine) as connection:
-            connection.execute(statement.on_conflict_do_update(index_elements=["table_name"], set_=changed))
+        with translate_errors(self._engine.url), single_write(self._engine) as connection:
+            connection.execute(upsert(native_disabled, self._engine.dialect), values)
 
     def enable_native(self, table: TableId) -> bool:
         statement = delete(native_disabled).where(native_disabled.c.table_name == str(table))
-        with plain_faults(self._engine.url), at_once(self._engine) as connection:
+        with translate_errors(self._engine.url), single_write(self._engine) as connection:
             return connection.execute(statement).rowcount > 0
 
     def native_disabled(self, table: TableId) -> NativeDisabled | None:
         statement = select(native_disabled).where(native_disabled.c.table_name == str(table))
-        with plain_faults(self._engine.url), reading(self._engine) as connection:
+        with translate_errors(self._engine.url), read_connection(self._engine) as connection:
             row = connection.execute(statement).one_or_none()
         return None if row is None else _to_entry(row)
 
     def all_native_disabled(self) -> list[NativeDisabled]:
-        """By table."""
-        with plain_faults(self._engine.url), reading(self._engine) as connection:
+        """All entries, sorted by table."""
+        with translate_errors(self._engine.url), read_connection(self._engine) as connection:
             rows = connection.execute(select(native_disabled)).all()
         return sorted((_to_entry(row) for row in rows), key=lambda entry: str(entry.table))
 
@@ -105,22 +104,13 @@ def _of_table(table: TableId, table_uuid: str) -> tuple[Any, ...]:
     return trusted_classes.c.table_name == str(table), trusted_classes.c.table_uuid == table_uuid
 
 
-def _insert(dialect: str) -> Any:
-    return postgresql.insert if dialect == "postgresql" else sqlite.insert
-
-
-def _add_check(dialect: str) -> Any:
-    new = _insert(dialect)(trusted_classes)
-    kept, said = trusted_classes.c, new.excluded
-    newest = case((kept.last_checked_at < said.last_checked_at, said.last_checked_at), else_=kept.last_checked_at)
-    return new.on_conflict_do_update(
-        index_elements=list(trusted_classes.primary_key),
-        set_={
-            "last_checked_at": newest,
-            "checks": kept.checks + said.checks,
-            "rows_compared": kept.rows_compared + said.rows_compared,
-        },
-    )
+def _add_check(stored: Any, new: Any) -> dict[str, Any]:
+    is_newer = stored.last_checked_at < new.last_checked_at
+    return {
+        "last_checked_at": case((is_newer, new.last_checked_at), else_=stored.last_checked_at),
+        "checks": stored.checks + new.checks,
+        "rows_compared": stored.rows_compared + new.rows_compared,
+    }
 
 
 def _to_entry(row: Row[Any]) -> NativeDisabled:

@@ -1,5 +1,5 @@
-"""Spans and figures on their way to an OpenTelemetry collector, where one is configured; `icepack[otel]` brings it."""
+"""Exports spans and metrics to an OpenTelemetry collector if one is configured; needs `icepack[otel]`."""
 
-from icepack.telemetry.exporters import open_figure_export, open_span_export
+from icepack.telemetry.exporters import open_metric_export, open_span_export
 
-__all__ = ["open_figure_export", "open_span_export"]
+__all__ = ["open_metric_export", "open_span_export"]

@@ -1,4 +1,9 @@
-"""icepack's figures as OpenTelemetry's metrics, histograms and all, pushed at an interval."""
+"""Pushes the metrics to an OpenTelemetry collector at an interval.
+
+The values are totals from the state database, histograms included. The SDK's instruments only aggregate what the
+process itself observes and have no observable histogram, so the data points are built here and handed to the SDK's
+exporter.
+"""
 
 from __future__ import annotations
 
@@ -26,33 +31,33 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.metrics.export import Metric as OtelMetric
 
-from icepack.domain.observability.metric_definitions import METRICS, Figures, FiguresPort, Metric, MetricKind
-from icepack.metrics import buckets, shown, total
-from icepack.telemetry.resource import SCOPE, resource
+from icepack.domain.observability.metric_definitions import METRICS, Metric, MetricKind, MetricsSource, MetricValues
+from icepack.metrics import bucket_counts, histogram_sum, metric_samples
+from icepack.telemetry.resource import SCOPE, create_resource
 
 log = logging.getLogger(__name__)
 
 _CUMULATIVE = AggregationTemporality.CUMULATIVE
-_SINCE_EVER = 0
-"""The totals are older than this process; the protocol's word for an unknown start is 0."""
+# The totals are older than this process; 0 is the protocol's value for an unknown start time.
+_UNKNOWN_START = 0
 
 
-def otlp_exporter() -> MetricExporter:
-    """Where OpenTelemetry's variables say."""
+def create_otlp_exporter() -> MetricExporter:
+    """Creates an exporter that OpenTelemetry's variables configure."""
     return OTLPMetricExporter()
 
 
-class FigureExport(AbstractContextManager["FigureExport"]):
-    """Pushes at an interval and once more at the end; a collector that is away is told the next time."""
+class MetricExport(AbstractContextManager["MetricExport"]):
+    """Pushes at an interval and once more on exit; a push that fails is repeated at the next interval."""
 
-    def __init__(self, exporter: MetricExporter, port: FiguresPort, *, every: timedelta) -> None:
+    def __init__(self, exporter: MetricExporter, source: MetricsSource, *, interval: timedelta) -> None:
         self._exporter = exporter
-        self._port = port
-        self._every = every
+        self._source = source
+        self._interval = interval
         self._stop = Event()
-        self._thread = Thread(target=self._push_on, name="icepack-figures", daemon=True)
+        self._thread = Thread(target=self._push_until_stopped, name="icepack-metrics", daemon=True)
 
-    def __enter__(self) -> FigureExport:
+    def __enter__(self) -> MetricExport:
         self._thread.start()
         return self
 
@@ -64,57 +69,57 @@ class FigureExport(AbstractContextManager["FigureExport"]):
         self._exporter.shutdown()
 
     def push(self) -> bool:
-        """Whether the collector took them."""
+        """Pushes the current values; returns whether the collector accepted them."""
         try:
-            result = self._exporter.export(metrics_data(self._port.read(), time.time_ns()))
+            result = self._exporter.export(build_metrics_data(self._source.read(), time.time_ns()))
         except Exception as exc:
-            log.warning("the figures were not exported: %s", exc)
+            log.warning("metrics were not exported: %s", exc)
             return False
         return result is MetricExportResult.SUCCESS
 
-    def _push_on(self) -> None:
-        while not self._stop.wait(self._every.total_seconds()):
+    def _push_until_stopped(self) -> None:
+        while not self._stop.wait(self._interval.total_seconds()):
             self.push()
         self.push()
 
 
-def metrics_data(figures: Figures, now: int) -> MetricsData:
-    """All of them at one moment, which is given in nanoseconds."""
+def build_metrics_data(values: MetricValues, now_ns: int) -> MetricsData:
     metrics = [
         OtelMetric(metric.name, metric.help, "", data)
         for metric in METRICS
-        if (data := _data(metric, figures, now)).data_points
+        if (data := _build_data(metric, values, now_ns)).data_points
     ]
     scope = ScopeMetrics(scope=SCOPE, metrics=metrics, schema_url="")
-    return MetricsData([ResourceMetrics(resource=resource(), scope_metrics=[scope], schema_url="")])
+    return MetricsData([ResourceMetrics(resource=create_resource(), scope_metrics=[scope], schema_url="")])
 
 
-def _data(metric: Metric, figures: Figures, now: int) -> Sum | Gauge | Histogram:
+def _build_data(metric: Metric, values: MetricValues, now_ns: int) -> Sum | Gauge | Histogram:
     match metric.kind:
         case MetricKind.COUNTER:
-            return Sum(_points(metric, figures, now), _CUMULATIVE, is_monotonic=True)
+            return Sum(_build_points(metric, values, now_ns), _CUMULATIVE, is_monotonic=True)
         case MetricKind.GAUGE:
-            return Gauge(_points(metric, figures, now))
+            return Gauge(_build_points(metric, values, now_ns))
         case MetricKind.HISTOGRAM:
-            return Histogram([_histogram_point(metric, figures, now)], _CUMULATIVE)
+            return Histogram([_build_histogram_point(metric, values, now_ns)], _CUMULATIVE)
         case _:
             assert_never(metric.kind)
 
 
-def _points(metric: Metric, figures: Figures, now: int) -> list[NumberDataPoint]:
-    return [NumberDataPoint(labels, _SINCE_EVER, now, value) for labels, value in shown(metric, figures)]
+def _build_points(metric: Metric, values: MetricValues, now_ns: int) -> list[NumberDataPoint]:
+    samples = metric_samples(metric, values)
+    return [NumberDataPoint(labels, _UNKNOWN_START, now_ns, value) for labels, value in samples]
 
 
-def _histogram_point(metric: Metric, figures: Figures, now: int) -> HistogramDataPoint:
-    counts = buckets(metric, figures)
-    # The smallest and the largest value are not kept, and the protocol lets one leave them out.
+def _build_histogram_point(metric: Metric, values: MetricValues, now_ns: int) -> HistogramDataPoint:
+    counts = bucket_counts(metric, values)
+    # The minimum and maximum are not stored; the protocol allows leaving them out.
     unknown: Any = None
     return HistogramDataPoint(
         attributes={},
-        start_time_unix_nano=_SINCE_EVER,
-        time_unix_nano=now,
+        start_time_unix_nano=_UNKNOWN_START,
+        time_unix_nano=now_ns,
         count=sum(counts),
-        sum=total(metric, figures),
+        sum=histogram_sum(metric, values),
         bucket_counts=counts,
         explicit_bounds=metric.bounds,
         min=unknown,

@@ -1,4 +1,4 @@
-"""Who the spans and figures come from."""
+"""The OpenTelemetry resource that spans and metrics are exported with."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from icepack import __version__
 SCOPE = InstrumentationScope("icepack", __version__)
 
 
-def resource() -> Resource:
-    """`OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` win."""
-    told = Resource.create()
+def create_resource() -> Resource:
+    """Creates the resource; `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES` override its attributes."""
+    detected = Resource.create()
     own = {SERVICE_VERSION: __version__}
-    if str(told.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+    if str(detected.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
         own[SERVICE_NAME] = "icepack"
-    return told.merge(Resource(own))
+    return detected.merge(Resource(own))

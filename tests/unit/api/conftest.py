@@ -1,27 +1,34 @@
-"""One service for all tests of a module that do not mind what the others have done to it, and one for those that do."""
+"""Fixtures with a running service, with and without authentication."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from .service import Service, serving
+from .service import Service, serve
 
-# The generator is no part of the package: it is imported from where it lies.
+# The documentation generator is not part of the package.
 sys.path.insert(0, str(Path(__file__).parents[3] / "docs"))
 
 
 @pytest.fixture
 def service(tmp_path: Path) -> Iterator[Service]:
-    with serving(tmp_path) as found:
+    with serve(tmp_path) as found:
         yield found
 
 
 @pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Service]:
-    """Asks for keys."""
-    with serving(tmp_path, auth={"enabled": True}) as found:
+def secured(tmp_path: Path) -> Iterator[Service]:
+    """A service that requires authentication."""
+    with serve(tmp_path, auth={"enabled": True}) as found:
         yield found
+
+
+@pytest.fixture
+def audited(service: Service) -> Any:
+    """Returns the actions and outcomes in the audit log, the oldest first."""
+    return lambda: [(entry.action, entry.outcome) for entry in reversed(service.stores.audit.entries())]

@@ -1,4 +1,4 @@
-"""A service to ask: a state database with tables, jobs and runs in it, and the application in front of it."""
+"""A service for tests: the application with a state database that contains tables, jobs and runs."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from uuid import UUID
 
 from starlette.testclient import TestClient
 
-from contract.observed import cached
-from icepack.api.app import BASE, build_api
-from icepack.api.auth.api_keys import new_key
+from contract.sample_tables import cached
+from icepack.api.app import BASE_PATH, build_api
+from icepack.api.auth.api_keys import generate_key
 from icepack.config import load_config
 from icepack.domain.access import ApiKey, Role, Scope
 from icepack.domain.actions import Compact, RewriteManifests
 from icepack.domain.job import JobOutcome, JobRequest, JobState
-from icepack.domain.ports.queue import StatusPoint
-from icepack.domain.run import RunRecord, RunState, totals
+from icepack.domain.ports.history import StatusPoint
+from icepack.domain.run import RunRecord, RunState, compute_totals
 from icepack.domain.table import TableId
 from icepack.store.backend import Stores
 from icepack.wiring import App, build_app
@@ -44,25 +44,25 @@ class Service:
         return self.app.stores
 
     def get(self, path: str, **more: Any) -> Any:
-        return self.client.get(BASE + path, **more)
+        return self.client.get(BASE_PATH + path, **more)
 
     def post(self, path: str, body: Any = None, **more: Any) -> Any:
-        return self.client.post(BASE + path, json=body, **more)
+        return self.client.post(BASE_PATH + path, json=body, **more)
 
     def put(self, path: str, body: Any, **more: Any) -> Any:
-        return self.client.put(BASE + path, json=body, **more)
+        return self.client.put(BASE_PATH + path, json=body, **more)
 
     def key(self, role: Role, scopes: tuple[Scope, ...] = (Scope(),), name: str = "", **facts: Any) -> dict[str, str]:
-        """A key's header."""
-        made = new_key()
+        """Creates an API key and returns its Authorization header."""
+        made = generate_key()
         plain = {"id": made.id, "name": name or f"{role}-{made.id}", "role": role, "scopes": scopes}
         self.stores.keys.add(ApiKey(created_at=datetime.now(UTC), **{**plain, **facts}), made.digest)
         return {"Authorization": f"Bearer {made.text}"}
 
-    def submit(self, table: TableId = ORDERS, **wishes: Any) -> UUID:
-        return self.stores.jobs.submit(JobRequest(table=table, action=Compact(), **wishes)).job.id
+    def submit(self, table: TableId = ORDERS, **options: Any) -> UUID:
+        return self.stores.jobs.submit(JobRequest(table=table, action=Compact(), **options)).job.id
 
-    def end(self, state: JobState = JobState.SUCCEEDED) -> UUID:
+    def finish_next(self, state: JobState = JobState.SUCCEEDED) -> UUID:
         claim = self.stores.jobs.claim("worker", LEASE)
         assert claim is not None
         self.stores.jobs.finish(claim, JobOutcome(state=state, message="done"))
@@ -76,7 +76,8 @@ def fill_cache(stores: Stores, tables: tuple[TableId, ...] = TABLES) -> None:
     stores.cache.swap(generation)
     now = datetime.now(UTC)
     points = [
-        StatusPoint(table=item.table, observed_at=now, totals=totals(item.status, item.health.score)) for item in found
+        StatusPoint(table=item.table, observed_at=now, totals=compute_totals(item.status, item.health.score))
+        for item in found
     ]
     stores.history.save_status(points)
 
@@ -99,8 +100,8 @@ def fill_queue(stores: Stores) -> None:
 
 
 @contextmanager
-def serving(folder: Path, *, state_url: str | None = None, **settings: Any) -> Iterator[Service]:
-    """A service on an embedded lake that nobody looks into."""
+def serve(folder: Path, *, state_url: str | None = None, **settings: Any) -> Iterator[Service]:
+    """Starts a service with an embedded lake that is never inspected."""
     environ = {"HOME": str(folder), "XDG_STATE_HOME": str(folder), "XDG_CACHE_HOME": str(folder)}
     overrides: dict[str, Any] = {"server": {"requests_per_second": 0}, **settings}
     if state_url:

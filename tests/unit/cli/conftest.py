@@ -1,9 +1,9 @@
-"""A small lake that PyIceberg alone builds, and a way to call the command line in it."""
+"""A small lake that PyIceberg builds without Spark, and a fixture that calls the command line in it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,11 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from icepack.cli.main import cli, run_command
+from icepack.store.backend import Stores, open_stores
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandResult:
     code: int
     out: str
     err: str
@@ -26,12 +27,12 @@ class Answer:
         return json.loads(self.out)
 
 
-Call = Callable[..., Answer]
+Call = Callable[..., CommandResult]
 
 
 @pytest.fixture(autouse=True)
 def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the machine's user is read or written."""
+    """Redirects the folders of the user, so that nothing of theirs is read or written."""
     for kind in ("CONFIG", "DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path / kind.lower()))
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -44,11 +45,11 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
     from icepack.cli.console import console
 
-    def invoke(*arguments: str) -> Answer:
+    def invoke(*arguments: str) -> CommandResult:
         console.cache_clear()
         code = run_command(cli, list(arguments), prog_name="icepack")
         printed = capsys.readouterr()
-        return Answer(code, printed.out, printed.err)
+        return CommandResult(code, printed.out, printed.err)
 
     return invoke
 
@@ -71,3 +72,11 @@ def lake(tmp_path: Path) -> Path:
         f"    warehouse: file://{folder}/warehouse\n"
     )
     return folder
+
+
+@pytest.fixture
+def stores(lake: Path, tmp_path: Path) -> Iterator[Stores]:
+    """The state database that the commands use."""
+    opened = open_stores(f"sqlite:///{tmp_path}/state/icepack/state.db")
+    yield opened
+    opened.close()

@@ -1,4 +1,4 @@
-"""One table's trouble is its own: whatever is wrong with its metadata, every command serves all other tables."""
+"""A table with damaged metadata does not affect other tables: every command serves them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from icepack.catalog.catalog import Catalogs
-from icepack.catalog.discovery import CatalogDiscovery
+from icepack.catalog.discovery import PolarisDiscovery
 from icepack.config import load_config
-from icepack.doctor import catalog_checks
+from icepack.doctor import run_catalog_checks
 from icepack.domain.table import TableId
 from icepack.wiring import build_app
 
-from .conftest import Answer, Call
+from .conftest import Call, CommandResult
 
 BROKEN = "lake.sales.orders"
 OTHERS = {"lake.sales.customers"}
@@ -49,13 +49,13 @@ def empty_metadata(lake: Path) -> None:
     metadata_file(lake).write_bytes(b"")
 
 
-def metadata_of_the_future(lake: Path) -> None:
+def newer_format_version(lake: Path) -> None:
     path = metadata_file(lake)
     content = json.loads(path.read_text())
     path.write_text(json.dumps(content | {"format-version": 9}))
 
 
-def type_of_the_future(lake: Path) -> None:
+def unknown_column_type(lake: Path) -> None:
     path = metadata_file(lake)
     content = json.loads(path.read_text())
     content["schemas"][0]["fields"][0]["type"] = "quaternion"
@@ -90,8 +90,8 @@ OF_THE_TABLE = (
     lose_metadata,
     truncate_metadata,
     empty_metadata,
-    metadata_of_the_future,
-    type_of_the_future,
+    newer_format_version,
+    unknown_column_type,
     no_metadata_location,
 )
 OF_A_SNAPSHOT = (lose_manifest_list, truncate_manifest_list, lose_manifests, scramble_manifests)
@@ -103,7 +103,7 @@ def damaged(lake: Path, request: pytest.FixtureRequest) -> Path:
     return lake
 
 
-def check_blame(answer: Answer) -> None:
+def check_error(answer: CommandResult) -> None:
     (error,) = answer.json["errors"]
     assert error["table"] == BROKEN
     assert BROKEN in error["error"]
@@ -126,7 +126,7 @@ def test_commands_over_many_tables_serve_the_others(
 ) -> None:
     answer = call(*arguments, "--format", "json")
     assert {item["table"] for item in answer.json[listed]} == OTHERS
-    check_blame(answer)
+    check_error(answer)
     assert answer.code == 1
     assert call(*arguments).code == 1
 
@@ -137,7 +137,7 @@ def test_tables_lists_the_damaged_one_too(call: Call, damaged: Path) -> None:
     assert answer.code == 0
 
 
-def test_the_damaged_table_itself_is_named_and_its_catalog_is_not_blamed(call: Call, damaged: Path) -> None:
+def test_the_error_names_the_table_and_not_its_catalog(call: Call, damaged: Path) -> None:
     answer = call("inspect", BROKEN)
     assert answer.code != 0
     assert BROKEN in answer.err
@@ -146,23 +146,23 @@ def test_the_damaged_table_itself_is_named_and_its_catalog_is_not_blamed(call: C
 
 def test_maintain_lists_the_damaged_one(call: Call, damaged: Path) -> None:
     answer = call("maintain", "--all", "--dry-run", "--format", "json")
-    check_blame(answer)
+    check_error(answer)
     assert answer.code == 1
 
 
 def test_health_sync_keeps_the_others_current(call: Call, damaged: Path) -> None:
     answer = call("health-sync", "--once", "--format", "json")
     assert answer.json["refreshed"] == len(OTHERS)
-    check_blame(answer)
+    check_error(answer)
 
 
-def test_doctor_does_not_take_a_damaged_table_for_a_storage_that_is_down(
+def test_doctor_does_not_mistake_a_damaged_table_for_unavailable_storage(
     damaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = build_app(load_config(None, environ={}, overrides={}, cwd=tmp_path), environ={})
     damaged_first = [TableId.parse(name) for name in (BROKEN, *OTHERS)]
     monkeypatch.setattr(app.discovery, "tables", lambda _: damaged_first)
-    (storage,) = [check for check in catalog_checks(app) if check.name == "storage lake"]
+    (storage,) = [check for check in run_catalog_checks(app) if check.name == "storage lake"]
     assert storage.ok
     assert str(damaged_first[1]) in storage.found
     assert BROKEN in storage.found
@@ -170,11 +170,11 @@ def test_doctor_does_not_take_a_damaged_table_for_a_storage_that_is_down(
 
 def test_the_orchestrator_chooses_among_the_others(call: Call, damaged: Path) -> None:
     answer = call("orchestrate", "--shadow", "--format", "json")
-    check_blame(answer)
+    check_error(answer)
     assert answer.code == 0
 
 
-def test_the_schedule_is_told_of_all(call: Call, damaged: Path, tmp_path: Path) -> None:
+def test_the_schedule_includes_all_tables(call: Call, damaged: Path, tmp_path: Path) -> None:
     config = tmp_path / "icepack.yaml"
     names = (BROKEN, *OTHERS)
     entries = "".join(f"  - name: {name}\n    schedule: 0 2 * * *\n" for name in names)
@@ -183,7 +183,7 @@ def test_the_schedule_is_told_of_all(call: Call, damaged: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("damage", OF_THE_TABLE)
-def test_the_place_of_an_unreadable_table_is_assumed(lake: Path, damage: Damage) -> None:
+def test_the_location_of_an_unreadable_table_is_assumed(lake: Path, damage: Damage) -> None:
     folder = metadata_file(lake).parent.parent
     damage(lake)
     found = discovery(lake).locations()
@@ -194,7 +194,7 @@ def test_the_place_of_an_unreadable_table_is_assumed(lake: Path, damage: Damage)
     assert str(folder) in assumed.sentence
 
 
-def test_a_table_that_says_where_else_its_files_lie_is_protected_there(lake: Path) -> None:
+def test_a_separate_data_path_is_protected_too(lake: Path) -> None:
     path = metadata_file(lake)
     content = json.loads(path.read_text())
     content["properties"]["write.data.path"] = "s3://elsewhere/orders"
@@ -211,9 +211,9 @@ def test_a_catalog_that_is_down_is_assumed_to_fill_its_warehouse(lake: Path) -> 
     assert assumed == {"there": ("s3://there/warehouse",), "nowhere": ()}
 
 
-def discovery(lake: Path, **others: dict[str, str]) -> CatalogDiscovery:
+def discovery(lake: Path, **others: dict[str, str]) -> PolarisDiscovery:
     own = {"type": "sql", "uri": f"sqlite:///{lake}/catalog.db", "warehouse": f"file://{lake}/warehouse"}
-    return CatalogDiscovery(Catalogs({"lake": own, **others}))
+    return PolarisDiscovery(Catalogs({"lake": own, **others}))
 
 
 class TestACatalogThatIsDown:

@@ -1,4 +1,4 @@
-"""config, init and doctor."""
+"""The config, init and doctor commands."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def test_config_shows_the_merged_configuration_with_secrets_masked(call: Call, t
     assert call("config", "--format", "json").json["config"]["server"]["port"] == 8080
 
 
-def test_config_check_says_whether_it_is_sound(call: Call, lake: Path, tmp_path: Path) -> None:
-    assert "sound" in call("config", "check").out
+def test_config_check_says_whether_it_is_valid(call: Call, lake: Path, tmp_path: Path) -> None:
+    assert "valid" in call("config", "check").out
     (tmp_path / "icepack.yaml").write_text("scheduler:\n  default_schedule: every day\n")
     answer = call("config", "check")
     assert answer.code == 2
@@ -42,11 +42,11 @@ def test_doctor_without_spark_checks_the_catalog_and_its_storage(
     monkeypatch.setattr("icepack.engine.java.jars.JarStore.ensure", lambda self, purposes: [Path("kept/iceberg.jar")])
     answer = call("doctor", "--skip-spark")
     assert answer.code == 0
-    assert "✓ catalog lake: reached, 3 tables" in answer.out
+    assert "✓ catalog lake: reachable, 3 tables" in answer.out
     assert "✓ java: " in answer.out
 
 
-def test_doctor_knows_that_a_newcomer_has_no_lake_yet(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_that_there_is_no_lake_yet(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("icepack.engine.java.jars.JarStore.ensure", lambda self, purposes: [Path("kept/iceberg.jar")])
     answer = call("doctor", "--skip-spark")
     assert answer.code == 1

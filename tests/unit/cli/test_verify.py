@@ -1,4 +1,4 @@
-"""What `icepack verify` says before it needs Spark, and how it puts a comparison into words."""
+"""The verify command before it needs Spark, and how it describes a comparison."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from icepack.cli.commands.verify import describe
+from icepack.cli.commands.verify import describe_comparison
 from icepack.domain.verification import ColumnDifference, ValueComparison
 
 from .conftest import Call
@@ -42,7 +42,7 @@ def test_a_table_without_commits_of_icepack_says_what_to_do(call: Call, lake: Pa
 
 
 def test_equal_snapshots_say_what_was_read() -> None:
-    assert describe(EQUAL) == "1 and 2: equal (1,000 rows compared in 4 files; 2 files shared)"
+    assert describe_comparison(EQUAL) == "1 and 2: equal (1,000 rows compared in 4 files; 2 files shared)"
 
 
 def test_different_ones_say_so() -> None:
@@ -56,4 +56,4 @@ def test_different_ones_say_so() -> None:
         files_shared=0,
         differences=(OTHER,),
     )
-    assert describe(other) == "1 and its native rewrite: DIFFERENT (2 and 3 rows compared in 2 files)"
+    assert describe_comparison(other) == "1 and its native rewrite: DIFFERENT (2 and 3 rows compared in 2 files)"

@@ -1,13 +1,13 @@
-"""The results file: a run of some workloads leaves the others' figures alone."""
+"""A run of some workloads keeps the results of the others in the results file."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.compaction.report import with_others
+from benchmarks.compaction.report import merge_results
 
 
-def said(*keys: str, seconds: float = 1.0, cores: int = 2) -> dict[str, Any]:
+def results(*keys: str, seconds: float = 1.0, cores: int = 2) -> dict[str, Any]:
     return {
         "scale": "full",
         "machine": {"cores": cores},
@@ -18,13 +18,13 @@ def said(*keys: str, seconds: float = 1.0, cores: int = 2) -> dict[str, Any]:
     }
 
 
-def test_what_was_not_measured_now_stays() -> None:
-    found = with_others(said("b", "d", seconds=2.0), said("a", "b", "c"))
+def test_results_of_other_workloads_are_kept() -> None:
+    found = merge_results(results("b", "d", seconds=2.0), results("a", "b", "c"))
     assert list(found["workloads"]) == ["a", "b", "c", "d"]
     assert {item["workload"]: item["cpu_seconds"] for item in found["results"]} == {"a": 1, "b": 2, "c": 1, "d": 2}
     assert [item["workload"] for item in found["extrapolation"]] == ["a", "b", "c", "d"]
 
 
-def test_figures_of_another_machine_do_not() -> None:
-    new = said("b")
-    assert with_others(new, said("a", "b", cores=64)) == new
+def test_results_of_another_machine_are_not_kept() -> None:
+    new = results("b")
+    assert merge_results(new, results("a", "b", cores=64)) == new

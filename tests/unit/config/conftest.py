@@ -10,7 +10,7 @@ from icepack.config import LoadedConfig, load_config
 from icepack.errors import ConfigError
 
 Load = Callable[..., LoadedConfig]
-Mistake = Callable[..., str]
+LoadError = Callable[..., str]
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def cwd(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def load(home: Path, cwd: Path) -> Load:
-    """Loads a text as ./icepack.yaml; None is no file at all."""
+    """Loads a text as ./icepack.yaml; None means no file."""
 
     def load_text(
         text: str | None = None, environ: Mapping[str, str] = {}, overrides: Mapping[str, Any] = {}
@@ -42,12 +42,12 @@ def load(home: Path, cwd: Path) -> Load:
 
 
 @pytest.fixture
-def mistake(load: Load, cwd: Path) -> Mistake:
-    """The one sentence that a mistaken text gives, without the folder."""
+def load_error(load: Load, cwd: Path) -> LoadError:
+    """Returns the message of the error that loading raises, without the folder."""
 
-    def sentence(*args: Any, **kwargs: Any) -> str:
+    def message(*args: Any, **kwargs: Any) -> str:
         with pytest.raises(ConfigError) as caught:
             load(*args, **kwargs)
         return str(caught.value).replace(f"{cwd}/", "")
 
-    return sentence
+    return message

@@ -1,4 +1,4 @@
-"""Finds promtool, and unpacks it where the tests may; nothing is installed into the system."""
+"""Finds promtool, or unpacks it into a cache folder without installing anything on the system."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def find_or_unpack() -> Path:
         found = _find()
     if found is None:
         raise PromtoolMissing(
-            "The rules are checked with promtool, which was not found. "
+            "promtool, which checks the rules, was not found. "
             "Install it (Debian: apt-get install prometheus) or put it on PATH."
         )
     return found
@@ -37,7 +37,7 @@ def _find() -> Path | None:
 
 
 def _unpack() -> None:
-    """Once, however many test runs ask; moved into place whole, so that none finds half of it."""
+    """Unpacks it once for all test runs; it is moved into place as a whole, so that no run finds a part of it."""
     UNPACKED.parent.mkdir(parents=True, exist_ok=True)
     with Path(f"{UNPACKED}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -57,6 +57,6 @@ def _download(folder: Path) -> None:
 
 
 def _apt_get(*arguments: str, folder: Path) -> bool:
-    # As root apt would hand the download to a user that cannot write into the folder.
-    as_is = ("-q", "-o", "APT::Sandbox::User=root", "-o", "DPkg::Lock::Timeout=300")
-    return subprocess.run(["apt-get", *as_is, *arguments], cwd=folder, check=False).returncode == 0
+    # Run by root, apt would download as another user, who cannot write into the folder.
+    options = ("-q", "-o", "APT::Sandbox::User=root", "-o", "DPkg::Lock::Timeout=300")
+    return subprocess.run(["apt-get", *options, *arguments], cwd=folder, check=False).returncode == 0

@@ -27,7 +27,7 @@ def links(page: Path) -> list[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The fragments that Markdown viewers make of the headings."""
+    """The link fragments of the headings."""
     headings = _HEADING.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""The README quotes the results file of the compaction benchmark, and nothing else."""
+"""The benchmark table in the README matches the results file of the compaction benchmark."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ RATIO = r"([\d.]+)(?: times less)?"
 ROW = re.compile(rf"^\| [^|]+ \| {RATIO} \| {RATIO} \| ([\d.]+) % (smaller|larger) \|$")
 
 
-def measured() -> dict[str, dict[str, Any]]:
-    said = json.loads((ROOT / "benchmarks" / "results" / "compaction.json").read_text())
-    if said["scale"] != "full":
-        pytest.skip("somebody has run the small scale here, which the README does not quote")
+def read_results() -> dict[str, dict[str, Any]]:
+    document = json.loads((ROOT / "benchmarks" / "results" / "compaction.json").read_text())
+    if document["scale"] != "full":
+        pytest.skip("the results file is from the small scale, which the README does not quote")
     found: dict[str, dict[str, Any]] = {}
-    for item in said["results"]:
+    for item in document["results"]:
         found.setdefault(item["workload"], {})[item["engine"]] = item
     return found
 
 
-def test_the_table_has_the_ratios_of_the_results() -> None:
-    section = (ROOT / "README.md").read_text().split("## How fast", 1)[1].split("\n## ", 1)[0]
+def test_readme_table_matches_results() -> None:
+    section = (ROOT / "README.md").read_text().split("## Performance", 1)[1].split("\n## ", 1)[0]
     quoted = [match.groups() for line in section.splitlines() if (match := ROW.match(line))]
     expected = []
-    for _, of in sorted(measured().items()):
+    for _, of in sorted(read_results().items()):
         spark, icepack = of["spark"], of["icepack"]
         growth = icepack["bytes_out"] / spark["bytes_out"] - 1
         expected.append(
@@ -42,7 +42,7 @@ def test_the_table_has_the_ratios_of_the_results() -> None:
     assert quoted == expected
 
 
-def test_every_engine_left_the_right_rows() -> None:
-    found = measured()
-    assert set("abcdefghj") <= found.keys(), "of (i) there are figures only where somebody has asked for it"
+def test_rows_match_for_every_engine() -> None:
+    found = read_results()
+    assert set("abcdefghj") <= found.keys(), "workload (i) is optional, all others are required"
     assert all(item["rows_match"] for of in found.values() for item in of.values())

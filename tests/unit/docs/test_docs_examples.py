@@ -1,4 +1,4 @@
-"""Configuration that the pages show can be loaded, by icepack and by Spark's side of it."""
+"""The YAML snippets in the documentation can be loaded, and give valid Spark settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from icepack.config import catalog_properties, load_config, policy_rules
+from icepack.config import build_catalog_properties, build_policy_rules, load_config
 from icepack.engine.spark_conf import jar_purposes, spark_catalog_conf
 
 from .pages import PAGES, fenced, name_of
@@ -23,13 +23,13 @@ def test_every_yaml_snippet_loads(page: str, number: int, body: str, tmp_path: P
     file.write_text(body, encoding="utf-8")
     environ = {"HOME": str(tmp_path)} | dict.fromkeys(_VARIABLE.findall(body), "a-value")
     loaded = load_config(file, environ=environ, cwd=tmp_path)
-    policy_rules(loaded.config)
-    catalogs = catalog_properties(loaded.config)
+    build_policy_rules(loaded.config)
+    catalogs = build_catalog_properties(loaded.config)
     assert jar_purposes(catalogs) >= {"base"}
     for name, properties in catalogs.items():
         assert spark_catalog_conf(name, properties)[f"spark.sql.catalog.{name}.type"]
 
 
-def test_the_readme_shows_every_way_that_it_promises() -> None:
+def test_readme_has_an_example_for_each_catalog_type() -> None:
     shown = "".join(body for page, _, body in SNIPPETS if page == "README.md")
     assert all(part in shown for part in ("uri: sqlite:", "type: rest", "type: glue", "uri: postgresql+psycopg:"))

@@ -1,4 +1,4 @@
-"""What the commands really print has the keys that the reference has, and no other."""
+"""The JSON output of the commands has exactly the keys in the reference."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from uuid import uuid4
 
 import pyarrow as pa
 import pytest
-from generator import shapes
+from generator import record_types
 from pyiceberg.catalog import load_catalog
 
-from icepack.cli.context import Failures
+from icepack.cli.context import ReadFailures
 from icepack.cli.main import cli, run_command
-from icepack.cli.output.runs import maintenance_json
+from icepack.cli.output.maintenance import maintenance_json
 from icepack.domain.actions import RewriteManifests
 from icepack.domain.run import RunRecord, RunState, Totals
 from icepack.domain.table import TableId
@@ -35,12 +35,12 @@ RECORD = RunRecord(
     after=TOTALS,
 )
 
-Printed = Callable[..., Any]
+PrintJson = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake of one table with a few small files, one table that cannot be read, and a run in its history."""
+    """A lake with one table with small files, one table that cannot be read, and one run in the history."""
     root = tmp_path_factory.mktemp("lake")
     properties = {"type": "sql", "uri": f"sqlite:///{root}/catalog.db", "warehouse": f"file://{root}/warehouse"}
     lines = [f"      {key}: {value}" for key, value in properties.items()]
@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def printed(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Printed:
+def print_json(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> PrintJson:
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
     monkeypatch.setenv("ICEPACK_CONFIG", str(folder / "icepack.yaml"))
 
@@ -98,21 +98,23 @@ def printed(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
         ("icepack config", ("config",)),
     ],
 )
-def test_a_command_prints_the_keys_of_the_reference(command: str, arguments: tuple[str, ...], printed: Printed) -> None:
-    found = shapes.paths(printed(*arguments), command)
-    documented = set(shapes.envelopes()[command])
+def test_command_prints_documented_keys(command: str, arguments: tuple[str, ...], print_json: PrintJson) -> None:
+    found = record_types.paths(print_json(*arguments), command)
+    documented = set(record_types.envelopes()[command])
     assert found <= documented
     assert {path for path in documented - found if not path.startswith("errors[]")} == set()
 
 
-def test_a_dry_maintain_prints_keys_of_the_same_object(printed: Printed) -> None:
-    found = shapes.paths(printed("maintain", "--all", "--dry-run"), "icepack maintain")
-    assert found <= set(shapes.envelopes()["icepack maintain"])
+def test_maintain_dry_run_prints_documented_keys(print_json: PrintJson) -> None:
+    found = record_types.paths(print_json("maintain", "--all", "--dry-run"), "icepack maintain")
+    assert found <= set(record_types.envelopes()["icepack maintain"])
     assert {"plan", "steps", "tables", "errors", "plan[].actions"} <= found
 
 
-def test_maintain_prints_the_keys_of_the_reference() -> None:
-    shown = maintenance_json([], [MaintainStep(table=TABLE, record=RECORD)], Failures(tables=[(TABLE, "unreadable")]))
-    assert shapes.paths(shown, "icepack maintain") | {"plan[].table", "plan[].actions"} == set(
-        shapes.envelopes()["icepack maintain"]
+def test_maintain_prints_documented_keys() -> None:
+    shown = maintenance_json(
+        [], [MaintainStep(table=TABLE, record=RECORD)], ReadFailures(tables=[(TABLE, "unreadable")])
+    )
+    assert record_types.paths(shown, "icepack maintain") | {"plan[].table", "plan[].actions"} == set(
+        record_types.envelopes()["icepack maintain"]
     )

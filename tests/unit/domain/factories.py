@@ -1,4 +1,4 @@
-"""Small tables, as healthy as their arguments say."""
+"""Builds the statuses of small tables with the given health."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from icepack.domain.actions import ActionKind
-from icepack.domain.health import assess
+from icepack.domain.health import assess_health
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.plan.files import DataFile, PartitionKey, PartitionValue
 from icepack.domain.policy import Policy
-from icepack.domain.recommendation.recommend import PastRun, Recommendation, Situation, recommend
+from icepack.domain.recommendation import PastRun, Recommendation, Situation, recommend
 from icepack.domain.status import (
     DataFileStatus,
-    DeleteKind,
+    DeleteFileTotals,
     DeleteStatus,
     PartitionStatus,
     Ref,
@@ -41,20 +41,20 @@ def data_file(path: str = "f", size: int = MIB, *, partition: str = "", **facts:
 
 
 def partition(path: str = "", **facts: Any) -> PartitionStatus:
-    """One full file, unless told otherwise."""
+    """Builds a partition; by default it has one full file."""
     values = () if not path else (PartitionValue("p", "identity", path),)
     defaults: dict[str, Any] = {"data_files": 1, "bytes": 500 * MIB, "records": 1000}
     return PartitionStatus(key=key(path), values=values, **defaults | facts)
 
 
 def small_files(path: str = "", count: int = 100, size: int = MIB, **facts: Any) -> PartitionStatus:
-    """A partition of nothing but small files."""
+    """Builds a partition of small files only."""
     sizes = {"data_files": count, "bytes": count * size, "small_files": count, "small_bytes": count * size}
     return partition(path, **sizes | {"records": count * 100} | facts)
 
 
 def with_deletes(path: str = "", count: int = 10, **facts: Any) -> PartitionStatus:
-    """A partition of full files, each with a position delete on it."""
+    """Builds a partition of full files, each with one position delete."""
     sizes = {"data_files": count, "bytes": count * 500 * MIB, "records": count * 1000}
     deletes = {
         "position_delete_files": count,
@@ -94,13 +94,13 @@ def snapshots(entries: Sequence[SnapshotEntry], refs: Sequence[Ref]) -> Snapshot
 
 
 def history(*ages: timedelta, refs: Sequence[Ref] = ()) -> SnapshotStatus:
-    """A straight line of appends, ids from 1 on, oldest first; `main` is at the last."""
+    """Builds a linear history of appends with ids from 1, oldest first; `main` is at the last."""
     entries = [entry(number, number - 1 or None, age) for number, age in enumerate(ages, start=1)]
     return snapshots(entries, [main(len(ages)), *refs])
 
 
 def status(*partitions: PartitionStatus, **facts: Any) -> TableStatus:
-    """A table whose totals agree with its partitions; one fresh snapshot, number 1."""
+    """Builds a table whose totals match its partitions, with one recent snapshot, number 1."""
     rows = partitions or (partition(),)
     defaults: dict[str, Any] = {
         "table": TABLE,
@@ -124,13 +124,13 @@ def status(*partitions: PartitionStatus, **facts: Any) -> TableStatus:
 
 def deletes(rows: Sequence[PartitionStatus], dangling: int = 0) -> DeleteStatus:
     return DeleteStatus(
-        position=DeleteKind(
+        position=DeleteFileTotals(
             files=sum(row.position_delete_files for row in rows) + dangling,
             bytes=MIB * sum(row.position_delete_files for row in rows),
             records=sum(row.delete_records for row in rows),
         ),
-        equality=DeleteKind(files=sum(row.equality_delete_files for row in rows)),
-        vectors=DeleteKind(files=sum(row.deletion_vectors for row in rows)),
+        equality=DeleteFileTotals(files=sum(row.equality_delete_files for row in rows)),
+        vectors=DeleteFileTotals(files=sum(row.deletion_vectors for row in rows)),
         dangling_files=dangling,
     )
 
@@ -144,7 +144,7 @@ def situation(table: TableStatus | None = None, **facts: Any) -> Situation:
     observed = table or status()
     defaults: dict[str, Any] = {
         "status": observed,
-        "health": assess(observed, NOW),
+        "health": assess_health(observed, NOW),
         "policy": Policy(),
         "history": (),
         "model": CostModel(),

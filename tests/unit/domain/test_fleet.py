@@ -1,4 +1,4 @@
-"""Ranking a fleet: benefit over cost, budgets and slots kept whatever comes."""
+"""Ranking a fleet by benefit over cost, within budgets and slots."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.factories import NOW, TABLE, small_files, status
 from icepack.domain.actions import ActionKind, Compact, ExpireSnapshots, RemoveOrphanFiles, RewriteManifests
 from icepack.domain.fleet import (
     EVERY_TABLE,
+    BudgetPool,
     Candidate,
-    Fate,
-    Pool,
+    DecisionOutcome,
     Resource,
     Spending,
-    benefit_dollars,
-    choose,
-    expected_spending,
-    held,
-    pools_of,
-    rank,
-    realised_spending,
-    watched,
+    choose_candidates,
+    compute_realised_spending,
+    estimate_benefit_dollars,
+    estimate_spending,
+    exclude_internal_tables,
+    find_budget_pools,
+    hold_candidate,
+    rank_candidates,
 )
-from icepack.domain.health import assess
-from icepack.domain.plan.cost import CostEstimate, CostModel, saved_dollars
+from icepack.domain.health import assess_health
+from icepack.domain.plan.cost import CostEstimate, CostModel, estimate_saved_dollars
 from icepack.domain.policy import Policy, PolicyRule, read_policy_values
-from icepack.domain.recommendation.recommend import ExpectedEffect, RecommendedAction
+from icepack.domain.recommendation import ExpectedEffect, RecommendedAction
 from icepack.domain.run import RunRecord, RunState
 from icepack.domain.table import TableId, TablePattern
-
-from .factories import NOW, TABLE, small_files, status
 
 MODEL = CostModel()
 ACTIONS = {
@@ -42,8 +41,8 @@ ACTIONS = {
     ActionKind.EXPIRE_SNAPSHOTS: ExpireSnapshots(),
     ActionKind.REMOVE_ORPHAN_FILES: RemoveOrphanFiles(),
 }
-BUDGET = Pool(Resource.DOLLARS, EVERY_TABLE, 1.0)
-CORES = Pool(Resource.COMPUTE, "sales.*", 100.0)
+BUDGET = BudgetPool(Resource.DOLLARS, EVERY_TABLE, 1.0)
+CORES = BudgetPool(Resource.COMPUTE, "sales.*", 100.0)
 
 
 def action(kind: ActionKind = ActionKind.COMPACT, dollars: float = 0.1, **facts: object) -> RecommendedAction:
@@ -86,10 +85,10 @@ spent_before = st.fixed_dictionaries({}, optional={BUDGET: st.floats(0, 1.5), CO
 
 @given(candidates, spent_before, st.integers(0, 6))
 def test_no_choice_goes_over_a_budget_or_the_slots(
-    fleet: list[Candidate], spent: dict[Pool, float], slots: int
+    fleet: list[Candidate], spent: dict[BudgetPool, float], slots: int
 ) -> None:
-    decisions = choose(fleet, spent, slots)
-    chosen = [decision for decision in decisions if decision.fate is Fate.CHOSEN]
+    decisions = choose_candidates(fleet, spent, slots)
+    chosen = [decision for decision in decisions if decision.outcome is DecisionOutcome.CHOSEN]
     assert len(chosen) <= slots
     assert all(decision.actions and not decision.candidate.hold for decision in chosen)
     for pool in (BUDGET, CORES):
@@ -105,20 +104,20 @@ def test_no_choice_goes_over_a_budget_or_the_slots(
 
 @given(candidates, spent_before, st.integers(0, 6), st.randoms())
 def test_the_order_in_which_tables_come_decides_nothing(
-    fleet: list[Candidate], spent: dict[Pool, float], slots: int, random: object
+    fleet: list[Candidate], spent: dict[BudgetPool, float], slots: int, random: object
 ) -> None:
     shuffled = list(fleet)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert choose(shuffled, spent, slots) == choose(fleet, spent, slots)
+    assert choose_candidates(shuffled, spent, slots) == choose_candidates(fleet, spent, slots)
 
 
 @given(candidates, spent_before, st.integers(0, 6))
 def test_every_candidate_gets_one_decision_in_the_order_of_rank(
-    fleet: list[Candidate], spent: dict[Pool, float], slots: int
+    fleet: list[Candidate], spent: dict[BudgetPool, float], slots: int
 ) -> None:
-    decisions = choose(fleet, spent, slots)
-    assert [decision.candidate for decision in decisions] == rank(fleet)
-    assert all(decision.reason for decision in decisions if decision.fate is not Fate.CHOSEN)
+    decisions = choose_candidates(fleet, spent, slots)
+    assert [decision.candidate for decision in decisions] == rank_candidates(fleet)
+    assert all(decision.reason for decision in decisions if decision.outcome is not DecisionOutcome.CHOSEN)
     values = [decision.candidate.value for decision in decisions]
     assert values == sorted(values, reverse=True)
 
@@ -126,41 +125,57 @@ def test_every_candidate_gets_one_decision_in_the_order_of_rank(
 @given(candidates, st.integers(1, 6))
 def test_without_budgets_the_best_take_the_slots(fleet: list[Candidate], slots: int) -> None:
     free = [candidate(item.table.name, benefit=item.benefit_dollars, pools=()) for item in fleet]
-    chosen = [decision.candidate for decision in choose(free, {}, slots) if decision.fate is Fate.CHOSEN]
-    assert chosen == rank(free)[:slots]
-
-
-def test_a_dear_table_does_not_keep_a_cheap_one_from_its_turn() -> None:
-    decisions = choose([candidate("dear", 2.0, benefit=100.0), candidate("cheap", 0.5, benefit=1.0)], {}, 4)
-    assert [(item.candidate.table.name, item.fate) for item in decisions] == [
-        ("dear", Fate.OVER_BUDGET),
-        ("cheap", Fate.CHOSEN),
+    chosen = [
+        decision.candidate
+        for decision in choose_candidates(free, {}, slots)
+        if decision.outcome is DecisionOutcome.CHOSEN
     ]
-    assert decisions[0].reason == "compact needs $2.0000; $1.0000 of $1.0000 is left today (policy)."
+    assert chosen == rank_candidates(free)[:slots]
 
 
-def test_a_dear_compaction_does_not_keep_the_cheap_actions_of_its_table_from_running() -> None:
-    (decision,) = choose([candidate("orders", 2.0, 0.1, 0.1)], {}, 4)
-    assert decision.fate is Fate.CHOSEN
+def test_an_expensive_table_does_not_block_a_cheap_one() -> None:
+    decisions = choose_candidates(
+        [candidate("expensive", 2.0, benefit=100.0), candidate("cheap", 0.5, benefit=1.0)], {}, 4
+    )
+    assert [(item.candidate.table.name, item.outcome) for item in decisions] == [
+        ("expensive", DecisionOutcome.OVER_BUDGET),
+        ("cheap", DecisionOutcome.CHOSEN),
+    ]
+    assert decisions[0].reason == (
+        "compact needs $2.0000, but only $1.0000 of today's budget of $1.0000 is left (policy)."
+    )
+
+
+def test_an_expensive_compaction_does_not_block_cheaper_actions_of_its_table() -> None:
+    (decision,) = choose_candidates([candidate("orders", 2.0, 0.1, 0.1)], {}, 4)
+    assert decision.outcome is DecisionOutcome.CHOSEN
     assert [item.kind for item in decision.actions] == [ActionKind.REWRITE_MANIFESTS, ActionKind.EXPIRE_SNAPSHOTS]
     assert "compact needs" in decision.reason
 
 
 def test_a_table_on_hold_takes_no_slot() -> None:
-    fleet = [held(candidate("a", benefit=9.0), "Its window is closed."), candidate("b"), candidate("c", benefit=0.5)]
-    assert [item.fate for item in choose(fleet, {}, 1)] == [Fate.HELD, Fate.CHOSEN, Fate.NO_SLOT]
+    fleet = [
+        hold_candidate(candidate("a", benefit=9.0), "Its window is closed."),
+        candidate("b"),
+        candidate("c", benefit=0.5),
+    ]
+    assert [item.outcome for item in choose_candidates(fleet, {}, 1)] == [
+        DecisionOutcome.HELD,
+        DecisionOutcome.CHOSEN,
+        DecisionOutcome.NO_SLOT,
+    ]
 
 
 def test_what_was_spent_today_counts() -> None:
-    (decision,) = choose([candidate("a", 0.2)], {BUDGET: 0.9}, 4)
-    assert decision.fate is Fate.OVER_BUDGET
+    (decision,) = choose_candidates([candidate("a", 0.2)], {BUDGET: 0.9}, 4)
+    assert decision.outcome is DecisionOutcome.OVER_BUDGET
 
 
 def test_the_benefit_is_what_readers_save_and_what_health_wins() -> None:
     table = status(small_files(count=200))
-    health = assess(table, NOW)
+    health = assess_health(table, NOW)
     points = sum(issue.penalty for issue in health.issues)
-    found = benefit_dollars(
+    found = estimate_benefit_dollars(
         action(effect=ExpectedEffect(files_removed=150, delete_files_removed=10), conflict_probability=0.25),
         health,
         MODEL,
@@ -168,17 +183,17 @@ def test_the_benefit_is_what_readers_save_and_what_health_wins() -> None:
         dollars_per_point=0.02,
     )
     assert points > 40
-    assert found == pytest.approx((saved_dollars(MODEL, 160, 24) + points * 0.02) * 0.75)
+    assert found == pytest.approx((estimate_saved_dollars(MODEL, 160, 24) + points * 0.02) * 0.75)
 
 
-def test_only_the_action_that_cures_an_issue_wins_its_points() -> None:
-    health = assess(status(small_files(count=200)), NOW)
+def test_only_the_action_that_fixes_an_issue_wins_its_points() -> None:
+    health = assess_health(status(small_files(count=200)), NOW)
     orphans = action(ActionKind.REMOVE_ORPHAN_FILES)
-    assert benefit_dollars(orphans, health, MODEL, scans_per_day=24, dollars_per_point=1.0) == 0.0
+    assert estimate_benefit_dollars(orphans, health, MODEL, scans_per_day=24, dollars_per_point=1.0) == 0.0
 
 
 def test_a_start_costs_what_the_waiting_cores_cost() -> None:
-    spent = expected_spending(CostEstimate(dollars=0.5, compute_seconds=10), MODEL)
+    spent = estimate_spending(CostEstimate(dollars=0.5, compute_seconds=10), MODEL)
     assert spent.compute_seconds == 10 + MODEL.startup_seconds * MODEL.parallelism
     assert 0.5 < spent.dollars < 0.501
 
@@ -193,30 +208,30 @@ def test_a_run_that_ended_cost_what_it_took() -> None:
         realised_seconds=100,
         estimate=CostEstimate(get_requests=1000, put_requests=1000, dollars=99.0),
     )
-    spent = realised_spending(run, MODEL)
+    spent = compute_realised_spending(run, MODEL)
     assert spent.compute_seconds == 200
     assert spent.dollars == pytest.approx(0.0004 + 0.005 + 200 * 2 * 0.0000166667)
 
 
-def test_a_table_draws_on_the_budget_of_the_last_layer_that_sets_one() -> None:
+def test_a_table_uses_the_budget_of_the_strongest_layer_that_sets_one() -> None:
     def rule(pattern: str, **values: object) -> PolicyRule:
         return PolicyRule(TablePattern.parse(pattern), read_policy_values(values, "test"))
 
     base = Policy(daily_budget=10.0, daily_compute=timedelta(hours=1))
     rules = (rule("sales.*", daily_budget=2), rule("sales.audit", daily_budget="none"), rule("ops.*", layout="sort"))
-    cores = Pool(Resource.COMPUTE, EVERY_TABLE, 3600.0)
+    cores = BudgetPool(Resource.COMPUTE, EVERY_TABLE, 3600.0)
 
-    def pools(name: str, **properties: str) -> tuple[Pool, ...]:
-        return pools_of(base, rules, TableId.parse(name), properties)
+    def pools(name: str, **properties: str) -> tuple[BudgetPool, ...]:
+        return find_budget_pools(base, rules, TableId.parse(name), properties)
 
-    assert pools("lake.sales.orders") == (Pool(Resource.DOLLARS, "sales.*", 2.0), cores)
+    assert pools("lake.sales.orders") == (BudgetPool(Resource.DOLLARS, "sales.*", 2.0), cores)
     assert pools("lake.sales.audit") == (cores,)
-    assert pools("lake.ops.log") == (Pool(Resource.DOLLARS, EVERY_TABLE, 10.0), cores)
+    assert pools("lake.ops.log") == (BudgetPool(Resource.DOLLARS, EVERY_TABLE, 10.0), cores)
     own = pools("lake.sales.orders", **{"icepack.daily-budget": "0.5"})
-    assert own == (Pool(Resource.DOLLARS, "lake.sales.orders", 0.5), cores)
+    assert own == (BudgetPool(Resource.DOLLARS, "lake.sales.orders", 0.5), cores)
 
 
-def test_internal_tables_are_left_alone_unless_they_are_named() -> None:
+def test_internal_tables_are_excluded_unless_they_are_named() -> None:
     log, orders = TableId("lake", ("ops",), "_log"), TableId("lake", ("ops",), "orders")
-    assert watched([log, orders]) == [orders]
-    assert watched([log, orders], [TablePattern.parse("ops._log")]) == [log, orders]
+    assert exclude_internal_tables([log, orders]) == [orders]
+    assert exclude_internal_tables([log, orders], [TablePattern.parse("ops._log")]) == [log, orders]

@@ -7,50 +7,49 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.factories import DAY, NOW, branch, deletes, history, partition, small_files, status, tag, with_deletes
 from icepack.domain.health import (
     HealthReport,
     IssueCode,
     Severity,
-    assess,
-    excess_files,
-    ideal_manifests,
-    max_ref_age,
-    snapshot_age_limit,
-    total_excess_files,
+    assess_health,
+    count_excess_files,
+    count_ideal_manifests,
+    count_table_excess_files,
+    get_max_ref_age,
+    get_snapshot_age_limit,
 )
 from icepack.domain.serialization import from_json, from_json_text, to_json, to_json_text
 from icepack.domain.status import ManifestStatus, MetadataStatus, SnapshotStatus, TableStatus
 from icepack.domain.units import FOREVER, GIB, MIB
 
-from .factories import DAY, NOW, branch, deletes, history, partition, small_files, status, tag, with_deletes
-
 
 def issues(table):
-    return {issue.code: issue for issue in assess(table, NOW).issues}
+    return {issue.code: issue for issue in assess_health(table, NOW).issues}
 
 
 def only_issue(table):
-    (issue,) = assess(table, NOW).issues
+    (issue,) = assess_health(table, NOW).issues
     return issue
 
 
 def test_a_healthy_table_has_100_points_and_no_issue():
-    report = assess(status(), NOW)
+    report = assess_health(status(), NOW)
     assert (report.score, report.issues) == (100, ())
     assert (report.table, report.snapshot_id, report.assessed_at) == (status().table, 1, NOW)
 
 
 def test_a_table_without_a_snapshot_is_healthy():
     empty = status(partition(data_files=0, bytes=0, records=0), snapshot_id=None, snapshots=SnapshotStatus())
-    assert assess(replace(empty, partitions=()), NOW).score == 100
-    assert assess(empty, NOW).score == 100
+    assert assess_health(replace(empty, partitions=()), NOW).score == 100
+    assert assess_health(empty, NOW).score == 100
 
 
 class TestSmallFiles:
-    def test_many_small_files_are_an_issue_that_tells_its_numbers(self):
+    def test_many_small_files_are_an_issue_with_its_numbers(self):
         issue = issues(status(small_files(count=1200)))[IssueCode.SMALL_FILES]
         assert issue.sentence == (
-            "1,200 of 1,200 data files are smaller than 32.0 MB (average 1.0 MB); 1,197 of them could go."
+            "1,200 of 1,200 data files are smaller than 32.0 MB (average 1.0 MB); compaction can remove 1,197 of them."
         )
         assert issue.evidence["excess_files"] == 1197
         assert issue.severity is Severity.CRITICAL
@@ -59,44 +58,46 @@ class TestSmallFiles:
     def test_the_penalty_grows_with_the_share_and_the_number_in_excess(self, count, penalty):
         assert issues(status(small_files(count=count)))[IssueCode.SMALL_FILES].penalty == penalty
 
-    def test_a_lone_small_file_in_every_partition_is_none_too_many(self):
+    def test_a_lone_small_file_in_every_partition_is_no_excess(self):
         table = status(*(small_files(f"d={day}", count=1) for day in range(100)))
-        assert not assess(table, NOW).issues
+        assert not assess_health(table, NOW).issues
 
-    def test_a_partition_with_four_small_files_is_left_to_grow(self):
-        assert not assess(status(*(small_files(f"d={day}", count=4) for day in range(100))), NOW).issues
+    def test_a_partition_with_four_small_files_is_not_an_issue(self):
+        assert not assess_health(status(*(small_files(f"d={day}", count=4) for day in range(100))), NOW).issues
         assert IssueCode.SMALL_FILES in issues(status(small_files(count=5)))
 
     def test_few_small_files_that_fill_a_whole_file_are_an_issue(self):
         table = status(small_files(count=3, size=30 * MIB), target_file_bytes=45 * MIB)
-        assert total_excess_files(table) == 1
+        assert count_table_excess_files(table) == 1
         assert IssueCode.SMALL_FILES in issues(table)
 
     def test_files_are_in_excess_only_beyond_what_their_bytes_need(self):
-        assert excess_files(small_files(count=10, size=30 * MIB), 100 * MIB) == 7
-        assert excess_files(small_files(count=2, size=70 * MIB), 100 * MIB) == 0
-        assert excess_files(partition(), 0) == 0
+        assert count_excess_files(small_files(count=10, size=30 * MIB), 100 * MIB) == 7
+        assert count_excess_files(small_files(count=2, size=70 * MIB), 100 * MIB) == 0
+        assert count_excess_files(partition(), 0) == 0
 
     def test_few_small_files_beside_many_large_ones_cost_little(self):
         table = status(partition(data_files=1000, small_files=6, small_bytes=6 * MIB))
-        assert assess(table, NOW).score == 100
+        assert assess_health(table, NOW).score == 100
         assert issues(table)[IssueCode.SMALL_FILES].severity is Severity.INFO
 
     @given(st.integers(5, 500), st.integers(1, 100))
     def test_more_small_files_never_raise_the_score(self, count, more):
-        fewer, greater = (assess(status(small_files(count=n)), NOW).score for n in (count, count + more))
+        fewer, greater = (assess_health(status(small_files(count=n)), NOW).score for n in (count, count + more))
         assert greater <= fewer
 
     def test_partitions_that_disagree_with_the_totals_do_not_break_it(self):
         table = status(small_files(count=100))
-        assert assess(replace(table, data=replace(table.data, count=0)), NOW).score == 0
+        assert assess_health(replace(table, data=replace(table.data, count=0)), NOW).score == 0
 
 
 class TestDeletePressure:
-    def test_many_deletes_per_file_are_an_issue_that_tells_its_numbers(self):
+    def test_many_deletes_per_file_are_an_issue_with_its_numbers(self):
         issue = only_issue(status(with_deletes(count=10)))
         assert issue.code is IssueCode.DELETE_PRESSURE
-        assert issue.sentence.startswith("10 delete files with 100 rows weigh on 10 data files")
+        assert issue.sentence.startswith(
+            "10 delete files with 100 rows apply to 10 data files; every read merges them (limits: 0.1 "
+        )
         assert issue.evidence["ratio"] == 1
 
     def test_few_delete_files_with_many_rows_are_an_issue(self):
@@ -106,20 +107,20 @@ class TestDeletePressure:
     @pytest.mark.parametrize(
         ("delete_files", "rows", "penalty"), [(20, 0, 13), (100, 0, 25), (300, 0, 25), (1, 100, 13), (1, 900, 25)]
     )
-    def test_the_heavier_of_files_and_rows_counts_up_to_a_limit(self, delete_files, rows, penalty):
+    def test_the_larger_of_delete_files_and_deleted_rows_counts_up_to_a_limit(self, delete_files, rows, penalty):
         row = partition(data_files=100, position_delete_files=delete_files, delete_records=rows)
         assert only_issue(status(row)).penalty == penalty
 
     @pytest.mark.parametrize("facts", [{"position_delete_files": 10}, {"delete_records": 50}])
     def test_deletes_at_the_limits_are_none(self, facts):
         row = partition(data_files=100, **{"position_delete_files": 1} | facts)
-        assert not assess(status(row), NOW).issues
+        assert not assess_health(status(row), NOW).issues
 
     def test_deletes_of_every_kind_count(self):
         row = partition(data_files=10, position_delete_files=1, equality_delete_files=1, deletion_vectors=1)
         assert only_issue(status(row)).evidence["delete_files"] == 3
 
-    def test_deletes_that_apply_to_nothing_do_not_weigh_on_anything(self):
+    def test_dangling_deletes_do_not_count_as_delete_pressure(self):
         table = status(deletes=deletes([partition()], dangling=5))
         assert only_issue(table).code is IssueCode.DANGLING_DELETES
 
@@ -132,15 +133,15 @@ def test_dangling_deletes_are_an_issue_that_counts_them():
 
 class TestSnapshots:
     def test_more_than_a_hundred_snapshots_are_an_issue(self):
-        assert not assess(status(snapshots=history(*[DAY] * 100)), NOW).issues
+        assert not assess_health(status(snapshots=history(*[DAY] * 100)), NOW).issues
         issue = only_issue(status(snapshots=history(*[DAY] * 101)))
         assert issue.code is IssueCode.TOO_MANY_SNAPSHOTS
         assert issue.sentence.startswith("101 snapshots are kept; more than 100 ")
 
-    def test_snapshots_past_their_retention_are_an_issue_that_tells_how_old(self):
+    def test_snapshots_past_their_retention_are_an_issue_with_their_age(self):
         issue = only_issue(status(snapshots=history(30 * DAY, 8 * DAY, 6 * DAY)))
         assert issue.code is IssueCode.SNAPSHOTS_PAST_RETENTION
-        assert issue.sentence.startswith("2 snapshots are past their retention of 7d (the oldest is 30d old)")
+        assert issue.sentence.startswith("2 snapshots are older than the retention of 7d (oldest: 30d) and keep ")
         assert issue.evidence == {"snapshots": 2, "oldest_days": 30, "limit_days": 7}
 
     @pytest.mark.parametrize(("old", "penalty"), [(1, 5.1), (50, 10), (100, 15), (300, 15)])
@@ -153,33 +154,33 @@ class TestSnapshots:
         assert only_issue(status(snapshots=history(*[DAY] * count))).penalty == penalty
 
     def test_the_tables_own_retention_counts(self):
-        assert not assess(status(snapshots=history(30 * DAY, DAY), properties=keep(age_days=40)), NOW).issues
-        assert assess(status(snapshots=history(3 * DAY, DAY), properties=keep(age_days=2)), NOW).issues
+        assert not assess_health(status(snapshots=history(30 * DAY, DAY), properties=keep(age_days=40)), NOW).issues
+        assert assess_health(status(snapshots=history(3 * DAY, DAY), properties=keep(age_days=2)), NOW).issues
 
     def test_snapshots_the_table_wants_to_keep_by_count_are_no_issue(self):
         properties = {"history.expire.min-snapshots-to-keep": "3"}
-        assert not assess(status(snapshots=history(30 * DAY, 20 * DAY, DAY), properties=properties), NOW).issues
+        assert not assess_health(status(snapshots=history(30 * DAY, 20 * DAY, DAY), properties=properties), NOW).issues
 
     def test_what_branches_and_tags_keep_is_no_issue(self):
         refs = [tag("release", 1), branch("audit", 2)]
-        assert not assess(status(snapshots=history(30 * DAY, 20 * DAY, DAY, refs=refs)), NOW).issues
+        assert not assess_health(status(snapshots=history(30 * DAY, 20 * DAY, DAY, refs=refs)), NOW).issues
 
     def test_a_tag_past_the_tables_age_for_refs_keeps_nothing(self):
         line = history(30 * DAY, DAY, refs=[tag("release", 1)])
         table = status(snapshots=line, properties={"history.expire.max-ref-age-ms": "86400000"})
-        assert max_ref_age(table) == DAY
+        assert get_max_ref_age(table) == DAY
         assert only_issue(table).code is IssueCode.SNAPSHOTS_PAST_RETENTION
 
     def test_an_endless_retention_is_no_overflow(self):
         table = status(snapshots=history(4000 * DAY, DAY), properties=keep(ms=2**63 - 1))
-        assert snapshot_age_limit(table) == FOREVER
-        assert not assess(table, NOW).issues
+        assert get_snapshot_age_limit(table) == FOREVER
+        assert not assess_health(table, NOW).issues
 
     def test_a_retention_that_is_no_number_is_read_as_the_default(self):
-        assert snapshot_age_limit(status(properties=keep(ms="soon"))) == timedelta(days=7)
+        assert get_snapshot_age_limit(status(properties=keep(ms="soon"))) == timedelta(days=7)
 
     def test_only_the_current_snapshot_may_be_any_age(self):
-        assert not assess(status(snapshots=history(900 * DAY)), NOW).issues
+        assert not assess_health(status(snapshots=history(900 * DAY)), NOW).issues
 
 
 def keep(age_days=0, ms=None):
@@ -189,43 +190,47 @@ def keep(age_days=0, ms=None):
 class TestManifests:
     def test_more_than_ten_manifests_where_one_would_do_are_an_issue(self):
         few, many = (ManifestStatus(count=count, bytes=MIB, entries=33) for count in (10, 11))
-        assert not assess(status(manifests=few), NOW).issues
+        assert not assess_health(status(manifests=few), NOW).issues
         issue = only_issue(status(manifests=many))
         assert issue.code is IssueCode.FRAGMENTED_MANIFESTS
-        assert issue.sentence.startswith("11 manifests hold 3.0 files each; 1 would do")
+        assert issue.sentence.startswith(
+            "11 manifests hold 3.0 files each; 1 would be enough at the target size of 8.0 MB."
+        )
 
     @pytest.mark.parametrize(("count", "penalty"), [(11, 6), (51, 10), (101, 15), (500, 15)])
     def test_each_manifest_too_many_costs_a_little_up_to_a_limit(self, count, penalty):
         assert only_issue(status(manifests=ManifestStatus(count=count, bytes=MIB))).penalty == penalty
 
     def test_many_manifests_that_are_full_are_no_issue(self):
-        assert not assess(status(manifests=ManifestStatus(count=100, bytes=100 * 8 * MIB, entries=10)), NOW).issues
+        assert not assess_health(
+            status(manifests=ManifestStatus(count=100, bytes=100 * 8 * MIB, entries=10)), NOW
+        ).issues
 
     def test_the_ideal_counts_data_and_deletes_apart(self):
-        assert ideal_manifests(status(manifests=ManifestStatus(count=5, bytes=5))) == 1
-        assert ideal_manifests(status(manifests=ManifestStatus(count=5, bytes=5, delete_manifests=2))) == 2
-        assert ideal_manifests(status(manifests=ManifestStatus(count=5, bytes=24 * MIB + 1))) == 4
+        assert count_ideal_manifests(status(manifests=ManifestStatus(count=5, bytes=5))) == 1
+        assert count_ideal_manifests(status(manifests=ManifestStatus(count=5, bytes=5, delete_manifests=2))) == 2
+        assert count_ideal_manifests(status(manifests=ManifestStatus(count=5, bytes=24 * MIB + 1))) == 4
 
     def test_a_manifest_over_twice_its_target_is_an_issue(self):
         at, over = (ManifestStatus(count=1, bytes=size, largest_bytes=size) for size in (16 * MIB, 16 * MIB + 1))
-        assert not assess(status(manifests=at), NOW).issues
+        assert not assess_health(status(manifests=at), NOW).issues
         issue = only_issue(status(manifests=over))
         assert issue.code is IssueCode.OVERSIZED_MANIFESTS
-        assert "16.0 MB, over twice the target of 8.0 MB" in issue.sentence
+        assert "16.0 MB, more than twice the target of 8.0 MB" in issue.sentence
 
     def test_a_target_of_nothing_divides_by_nothing(self):
-        assert assess(status(manifests=ManifestStatus(count=1, bytes=5, target_bytes=0)), NOW).score == 100
+        assert assess_health(status(manifests=ManifestStatus(count=1, bytes=5, target_bytes=0)), NOW).score == 100
 
 
 class TestMetadata:
     def test_a_large_or_long_logged_metadata_file_is_an_issue(self):
-        assert not assess(status(metadata=MetadataStatus(file_bytes=8 * MIB, log_length=100)), NOW).issues
+        assert not assess_health(status(metadata=MetadataStatus(file_bytes=8 * MIB, log_length=100)), NOW).issues
         for bloated in (MetadataStatus(file_bytes=8 * MIB + 1), MetadataStatus(log_length=101)):
             assert only_issue(status(metadata=bloated)).code is IssueCode.METADATA_BLOAT
 
-    def test_it_tells_its_numbers(self):
+    def test_the_sentence_has_the_numbers(self):
         issue = only_issue(status(metadata=MetadataStatus(file_bytes=9 * MIB, log_length=1500)))
-        assert "9.0 MB and 1,500 earlier versions" in issue.sentence
+        assert "9.0 MB and lists 1,500 earlier versions (limits: 8.0 MB, 100 versions)" in issue.sentence
 
 
 class TestSkew:
@@ -236,17 +241,17 @@ class TestSkew:
     def test_a_partition_of_many_times_the_median_is_an_issue(self):
         issue = only_issue(self.skewed(2000 * MIB))
         assert issue.code is IssueCode.SKEWED_PARTITIONS
-        assert issue.sentence.startswith("The largest of 5 partitions has 20 times the median's bytes")
+        assert issue.sentence.startswith("The largest of 5 partitions is 20 times the median size (limit: 10)")
 
     def test_ten_times_the_median_is_none(self):
-        assert not assess(self.skewed(1000 * MIB), NOW).issues
+        assert not assess_health(self.skewed(1000 * MIB), NOW).issues
 
     def test_few_partitions_are_none(self):
-        assert not assess(self.skewed(2000 * MIB, others=3), NOW).issues
+        assert not assess_health(self.skewed(2000 * MIB, others=3), NOW).issues
 
     def test_a_largest_partition_of_less_than_a_file_is_none(self):
         rows = [partition(f"p={number}", bytes=MIB) for number in range(5)]
-        assert not assess(status(*rows, partition("p=x", bytes=500 * MIB)), NOW).issues
+        assert not assess_health(status(*rows, partition("p=x", bytes=500 * MIB)), NOW).issues
 
     def test_empty_partitions_divide_by_nothing(self):
         rows = [partition(f"p={number}", bytes=0) for number in range(5)]
@@ -254,26 +259,26 @@ class TestSkew:
 
 
 class TestStaleCompaction:
-    def test_small_files_that_pile_up_without_a_compaction_are_stale(self):
+    def test_small_files_without_any_compaction_are_stale(self):
         issue = issues(status(small_files(count=11)))[IssueCode.STALE_COMPACTION]
-        assert issue.sentence == "Last compacted: never, while small files pile up."
+        assert issue.sentence == "Never compacted, and small files are accumulating."
 
-    def test_it_tells_how_long_ago_the_last_one_was(self):
+    def test_the_sentence_says_when_the_last_compaction_was(self):
         table = status(small_files(count=11), last_compaction_at=NOW - 9 * DAY)
         issue = issues(table)[IssueCode.STALE_COMPACTION]
-        assert "9d ago" in issue.sentence
+        assert issue.sentence.startswith("Last compacted 9d ago (limit: 7d)")
         assert issue.evidence["days_since"] == 9
 
     def test_a_recent_compaction_is_not_stale(self):
         table = status(small_files(count=11), last_compaction_at=NOW - 7 * DAY)
         assert IssueCode.STALE_COMPACTION not in issues(table)
 
-    def test_a_table_with_little_to_compact_is_never_late(self):
+    def test_a_table_with_little_to_compact_is_never_overdue(self):
         assert IssueCode.STALE_COMPACTION not in issues(status(small_files(count=10)))
-        assert not assess(status(), NOW).issues
+        assert not assess_health(status(), NOW).issues
 
 
-def sick_table():
+def unhealthy_table():
     rows = [small_files("p=1", count=300), with_deletes("p=2", count=100)]
     return status(
         *rows,
@@ -286,15 +291,15 @@ def sick_table():
 
 
 def test_every_issue_can_appear_at_once_and_the_score_stays_at_0():
-    report = assess(sick_table(), NOW)
+    report = assess_health(unhealthy_table(), NOW)
     assert {issue.code for issue in report.issues} == set(IssueCode)
     assert report.score == 0
     assert report.has(IssueCode.SMALL_FILES)
-    assert not assess(status(), NOW).has(IssueCode.SMALL_FILES)
+    assert not assess_health(status(), NOW).has(IssueCode.SMALL_FILES)
 
 
 def test_the_worst_issue_comes_first_and_severity_follows_the_penalty():
-    found = assess(sick_table(), NOW).issues
+    found = assess_health(unhealthy_table(), NOW).issues
     penalties = [issue.penalty for issue in found]
     assert penalties == sorted(penalties, reverse=True)
     assert all((issue.severity is Severity.CRITICAL) == (issue.penalty >= 20) for issue in found)
@@ -302,20 +307,20 @@ def test_the_worst_issue_comes_first_and_severity_follows_the_penalty():
 
 
 def test_the_sentence_of_every_issue_has_a_number_and_ends_with_a_full_stop():
-    for issue in assess(sick_table(), NOW).issues:
+    for issue in assess_health(unhealthy_table(), NOW).issues:
         assert issue.sentence.endswith(".")
         assert issue.evidence
         assert any(letter.isdigit() for letter in issue.sentence) or issue.code is IssueCode.STALE_COMPACTION
 
 
 def test_a_report_survives_json():
-    report = assess(sick_table(), NOW)
+    report = assess_health(unhealthy_table(), NOW)
     assert from_json(HealthReport, to_json(report)) == report
     assert from_json_text(HealthReport, to_json_text(report)) == report
 
 
 def test_a_status_survives_json():
-    table = sick_table()
+    table = unhealthy_table()
     assert from_json(TableStatus, to_json(table)) == table
     assert from_json_text(TableStatus, to_json_text(table)) == table
 
@@ -357,7 +362,7 @@ def tables(draw):
 
 @given(tables())
 def test_any_table_has_a_score_from_0_to_100_that_its_issues_explain(table):
-    report = assess(table, NOW)
+    report = assess_health(table, NOW)
     assert 0 <= report.score <= 100
     assert report.score == max(0, round(100 - sum(issue.penalty for issue in report.issues)))
     assert all(issue.penalty >= 0 for issue in report.issues)

@@ -1,4 +1,4 @@
-"""Jobs: their states, what makes them equal, and what may be asked for."""
+"""Job states, the digest of a request, and the validation of requests."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from icepack.domain.job import (
     JobProgress,
     JobRequest,
     JobState,
-    sources,
+    list_source_states,
 )
 from icepack.domain.serialization import from_json_text, to_json_text
 from icepack.domain.table import TableId
 from icepack.errors import InvalidOption
 
-DRAWING = Path(__file__).parents[3] / "docs" / "job-states.md"
+DIAGRAM = Path(__file__).parents[3] / "docs" / "job-states.md"
 NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 ORDERS = TableId("lake", ("sales",), "orders")
 JOB = Job(
@@ -46,17 +46,17 @@ JOB = Job(
 )
 
 
-def _drawn() -> set[tuple[str, str]]:
-    blocks = re.findall(r"```mermaid\nstateDiagram-v2\n(.*?)```", DRAWING.read_text(), re.DOTALL)
+def _read_diagram() -> set[tuple[str, str]]:
+    blocks = re.findall(r"```mermaid\nstateDiagram-v2\n(.*?)```", DIAGRAM.read_text(), re.DOTALL)
     assert len(blocks) == 1
     arrows = [re.fullmatch(r"(\S+) --> (\S+?)(?:: .+)?", line.strip()) for line in blocks[0].strip().splitlines()]
     return {(arrow[1], arrow[2]) for arrow in arrows if arrow is not None or pytest.fail("a line is no arrow")}
 
 
-def test_the_drawing_shows_every_move_and_no_other() -> None:
+def test_the_diagram_shows_every_transition_and_no_other() -> None:
     moves = {(str(origin), str(target)) for origin, targets in TRANSITIONS.items() for target in targets}
     ends = {(str(state), "[*]") for state in JobState if state.is_final}
-    assert _drawn() == moves | ends | {("[*]", "queued")}
+    assert _read_diagram() == moves | ends | {("[*]", "queued")}
 
 
 def test_every_state_is_in_the_table_and_can_be_reached() -> None:
@@ -67,18 +67,18 @@ def test_every_state_is_in_the_table_and_can_be_reached() -> None:
     assert reached == set(JobState)
 
 
-def test_sources_are_the_moves_read_backwards() -> None:
+def test_source_states_are_the_transitions_read_backwards() -> None:
     for state in JobState:
-        assert set(sources(state)) == {origin for origin in JobState if state in TRANSITIONS[origin]}
+        assert set(list_source_states(state)) == {origin for origin in JobState if state in TRANSITIONS[origin]}
 
 
-def test_what_has_ended_does_not_move() -> None:
+def test_a_finished_job_does_not_change_state() -> None:
     assert [state.value for state in JobState if state.is_final] == ["succeeded", "failed", "cancelled"]
 
 
 @pytest.mark.parametrize("state", [JobState.QUEUED, JobState.RUNNING])
-def test_an_outcome_must_be_an_end(state: JobState) -> None:
-    with pytest.raises(ValueError, match="no end of a job"):
+def test_an_outcome_must_be_a_final_state(state: JobState) -> None:
+    with pytest.raises(ValueError, match="is not a final job state"):
         JobOutcome(state=state)
 
 
@@ -102,30 +102,30 @@ def test_every_parameter_makes_a_difference() -> None:
     assert len({JobRequest(table=ORDERS, action=action).digest for action in actions}) == len(actions)
 
 
-def test_who_asks_and_how_urgently_makes_none() -> None:
+def test_requester_priority_and_time_make_no_difference() -> None:
     plain = JobRequest(table=ORDERS, action=Compact())
     assert replace(plain, priority=5, requester="ann", not_before=NOW, idempotency_key="k").digest == plain.digest
 
 
 @pytest.mark.parametrize(
-    ("wish", "said"),
+    ("request_", "error"),
     [
         ({"priority": 1_000_001}, "out of range"),
         ({"priority": -1_000_001}, "out of range"),
-        ({"max_attempts": 0}, "too few"),
+        ({"max_attempts": 0}, "with 0 attempts"),
         ({"not_before": datetime(2026, 11, 15)}, "has no time zone"),
     ],
 )
-def test_a_wish_that_makes_no_sense_is_refused(wish: dict[str, object], said: str) -> None:
-    with pytest.raises(InvalidOption, match=said):
-        JobRequest(table=ORDERS, action=Compact(), **wish)  # type: ignore[arg-type]
+def test_an_invalid_request_is_refused(request_: dict[str, object], error: str) -> None:
+    with pytest.raises(InvalidOption, match=error):
+        JobRequest(table=ORDERS, action=Compact(), **request_)  # type: ignore[arg-type]
 
 
 def test_attempts_left_never_run_below_zero() -> None:
     assert [replace(JOB, attempts=attempts).attempts_left for attempts in (0, 2, 3, 4)] == [3, 1, 0, 0]
 
 
-def test_a_job_survives_the_wire() -> None:
+def test_a_job_survives_json() -> None:
     assert from_json_text(Job, to_json_text(JOB)) == JOB
     assert '"state":"running"' in to_json_text(JOB)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from icepack.domain.locations import is_inside, normalize_location, overlap
+from icepack.domain.locations import is_inside, locations_overlap, normalize_location
 
 locations = st.builds(
     lambda scheme, parts: f"{scheme}{'/'.join(parts)}",
@@ -37,7 +37,7 @@ def test_two_spellings_of_one_place_are_one_place(one, other):
 )
 def test_different_places_stay_different(one, other):
     assert normalize_location(one) != normalize_location(other)
-    assert not overlap(one, other)
+    assert not locations_overlap(one, other)
 
 
 def test_a_place_is_inside_itself_and_its_parents_and_no_namesake():
@@ -49,9 +49,9 @@ def test_a_place_is_inside_itself_and_its_parents_and_no_namesake():
 
 
 def test_two_places_overlap_when_either_lies_in_the_other():
-    assert overlap("/w/t", "/w/t/nested")
-    assert overlap("/w/t/nested", "/w/t")
-    assert not overlap("/w/t", "/w/u")
+    assert locations_overlap("/w/t", "/w/t/nested")
+    assert locations_overlap("/w/t/nested", "/w/t")
+    assert not locations_overlap("/w/t", "/w/u")
 
 
 @given(locations)
@@ -62,4 +62,4 @@ def test_the_one_spelling_of_a_place_is_its_own(location):
 @given(locations, st.text("ab", min_size=1, max_size=3))
 def test_what_lies_below_a_place_is_inside_it(location, name):
     assert is_inside(f"{location}/{name}", location)
-    assert overlap(location, f"{location}/{name}")
+    assert locations_overlap(location, f"{location}/{name}")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.factories import TABLE
 from icepack.domain.actions import ActionKind, Layout, Strategy
 from icepack.domain.policy import (
     DEFAULT_ACTIONS,
@@ -21,8 +22,6 @@ from icepack.domain.table import TableId, TablePattern
 from icepack.domain.units import FOREVER, GIB, MIB
 from icepack.errors import ConfigError
 
-from .factories import TABLE
-
 
 def rule(pattern, **values):
     return PolicyRule(TablePattern.parse(pattern), read_policy_values(values, "here"))
@@ -36,7 +35,7 @@ LAYERS = ["*", "lake.*", "sales.*", "lake.sales.*", "ord*", "lake.sales.ord*", "
 
 
 @pytest.mark.parametrize(("weaker", "stronger"), list(pairwise(LAYERS)))
-def test_a_closer_layer_beats_a_wider_one_in_whatever_order_they_stand(weaker, stronger):
+def test_the_more_specific_rule_wins_in_any_order(weaker, stronger):
     rules = [rule(weaker, min_input_files=11), rule(stronger, min_input_files=22)]
     assert {resolve(*order).min_input_files for order in permutations(rules)} == {22}
 
@@ -50,7 +49,7 @@ def test_a_closer_layer_beats_a_wider_one_in_whatever_order_they_stand(weaker, s
         ("a_catalog_with_a_long_name.sales.ord*", "orders"),
     ],
 )
-def test_the_layer_counts_and_not_the_length_of_the_pattern(weaker, stronger):
+def test_the_layer_decides_and_not_the_length_of_the_pattern(weaker, stronger):
     table = TableId("a_catalog_with_a_long_name", ("sales",), "orders")
     rules = [rule(stronger, min_input_files=22), rule(weaker, min_input_files=11)]
     assert resolve(*rules, table=table).min_input_files == 22
@@ -124,7 +123,7 @@ def test_snapshots_that_iceberg_keeps_for_ever_are_kept_for_ever():
         ("icepack.colour", "blue"),
     ],
 )
-def test_a_bad_property_of_a_table_is_told_with_the_tables_name(key, value):
+def test_the_error_of_an_invalid_table_property_names_the_table(key, value):
     with pytest.raises(ConfigError) as refused:
         resolve(properties={key: value})
     assert "lake.sales.orders" in str(refused.value)
@@ -172,38 +171,38 @@ def test_every_setting_is_read_in_its_own_type(key, value, expected):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "error"),
     [
         ("enabled", "maybe", "'maybe' is not true or false"),
-        ("actions", "vacuum", "'vacuum' is none of compact, rewrite_position_deletes"),
+        ("actions", "vacuum", "'vacuum' is not one of compact, rewrite_position_deletes"),
         ("actions", 5, "not iterable"),
-        ("strategy", "magic", "'magic' is none of small_files, delete_files, time_series"),
-        ("layout", "spiral", "'spiral' is none of binpack, sort, zorder, hilbert"),
-        ("target_file_size", "0", "'0' is less than 1"),
+        ("strategy", "magic", "'magic' is not one of small_files, delete_files, time_series"),
+        ("layout", "spiral", "'spiral' is not one of binpack, sort, zorder, hilbert"),
+        ("target_file_size", "0", "'0' is less than the minimum of 1"),
         ("target_file_size", "huge", "a size such as 32MB"),
-        ("small_file_threshold", "9" * 400 + "GB", "more than any storage"),
-        ("min_input_files", 0, "'0' is less than 1"),
+        ("small_file_threshold", "9" * 400 + "GB", "too large for a size"),
+        ("min_input_files", 0, "'0' is less than the minimum of 1"),
         ("min_input_files", 5.9, "'5.9' is not a whole number"),
         ("min_snapshots_to_keep", True, "'True' is not a whole number"),
         ("fragment_ratio_threshold", "nan", "'nan' is not a number"),
-        ("fragment_ratio_threshold", -1, "'-1' is less than 0"),
+        ("fragment_ratio_threshold", -1, "'-1' is less than the minimum of 0"),
         ("scans_per_day", float("inf"), "'inf' is not a number"),
-        ("snapshot_retention", "7", "is not a duration; write it as 7d"),
+        ("snapshot_retention", "7", "is not a duration; use a form such as 7d"),
         ("snapshot_retention", "999999999d", "longer than a thousand years"),
         ("max_orphan_share", 1.5, "'1.5' is not between 0 and 1"),
         ("max_orphan_share", "half", "'half' is not a number"),
         ("max_cost", "cheap", "'cheap' is not a number"),
     ],
 )
-def test_a_bad_value_names_its_place_its_key_and_what_is_expected(key, value, told):
+def test_an_invalid_value_error_names_its_source_its_key_and_what_is_expected(key, value, error):
     with pytest.raises(ConfigError) as refused:
         read_policy_values({key: value}, "icepack.yaml, policy")
     message = str(refused.value)
     assert message.startswith(f"icepack.yaml, policy: '{key}': ")
-    assert told in message
+    assert error in message
 
 
-def test_an_unknown_setting_is_answered_with_those_there_are():
+def test_the_error_of_an_unknown_setting_lists_all_settings():
     with pytest.raises(ConfigError) as refused:
         read_policy_values({"retention": "7d"}, "here")
     assert all(key in str(refused.value) for key in POLICY_KEYS)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.factories import NOW, TABLE, deletes, partition, recommended, small_files, status
+from domain.test_actions import actions
 from icepack.domain.actions import ActionKind, Compact, ExpireSnapshots
-from icepack.domain.ports.engine import ExpiryPreview, Progress, RunContext, no_progress
-from icepack.domain.recommendation.recommend import ExpectedEffect
-from icepack.domain.run import CommitFacts, Proof, RealisedEffect, RunRecord, RunState, Stamp, Totals, totals
+from icepack.domain.ports.catalog import ExpiryPreview
+from icepack.domain.ports.engine import Progress, RunContext, no_progress
+from icepack.domain.recommendation import ExpectedEffect
+from icepack.domain.run import CommitFacts, Proof, RealisedEffect, RunRecord, RunState, Stamp, Totals, compute_totals
 from icepack.domain.serialization import from_json, from_json_text, to_json, to_json_text
-
-from .factories import NOW, TABLE, deletes, partition, recommended, small_files, status
-from .test_actions import actions
 
 JOB = UUID("00000000-0000-4000-8000-000000000001")
 
@@ -30,8 +30,8 @@ def record(**facts):
         "state": RunState.SUCCEEDED,
         "started_at": NOW,
         "finished_at": NOW + timedelta(seconds=1.5),
-        "before": totals(status(), 80),
-        "after": replace(totals(status(), 100), snapshot_id=None),
+        "before": compute_totals(status(), 80),
+        "after": replace(compute_totals(status(), 100), snapshot_id=None),
         "effect": RealisedEffect(files_rewritten=100, files_added=1),
         "proofs": (Proof(method="records", rows_before=5, rows_after=5),),
         "commits": (2**62, 3),
@@ -81,7 +81,7 @@ def test_json_is_snake_case_with_names_for_enums():
     ],
 )
 def test_a_run_changed_nothing_when_it_succeeded_without_effect(effect, nothing):
-    assert effect.is_nothing is nothing
+    assert effect.is_empty is nothing
     assert record(effect=effect).changed_nothing is nothing
     assert not record(effect=effect, state=RunState.FAILED).changed_nothing
 
@@ -99,9 +99,9 @@ def test_a_commit_touches_files_when_it_adds_or_removes_any():
         assert replace(manifests_only, **{name: 1}).touches_files
 
 
-def test_totals_are_the_figures_of_a_status():
+def test_totals_are_taken_from_a_status():
     row = partition(data_files=4, bytes=10, records=7)
-    made = totals(status(row, deletes=deletes([row], dangling=2)), 90)
+    made = compute_totals(status(row, deletes=deletes([row], dangling=2)), 90)
     assert made == Totals(
         snapshot_id=1, data_files=4, delete_files=2, bytes=10, records=7, snapshots=1, manifests=0, score=90
     )
@@ -122,7 +122,7 @@ def test_a_record_knows_its_kind():
     assert record(action=ExpireSnapshots()).kind is ActionKind.EXPIRE_SNAPSHOTS
 
 
-def test_a_context_can_do_without_anyone_watching():
+def test_a_context_works_without_progress_and_cancellation():
     context = RunContext(stamp=Stamp(job_id=JOB), now=NOW)
     assert context.progress is no_progress
     assert context.progress(Progress(done=1, total=2)) is None

@@ -2,18 +2,17 @@ from __future__ import annotations
 
 import pytest
 
+from domain.factories import DAY, NOW, branch, data_file, history, key, status, tag
 from icepack.domain.status import (
     DataFileStatus,
-    DeleteKind,
+    DeleteFileTotals,
     DeleteStatus,
     ManifestStatus,
     PartitionStatus,
 )
 
-from .factories import DAY, branch, data_file, history, key, status, tag
 
-
-def test_averages_of_nothing_are_nothing():
+def test_averages_without_files_are_zero():
     assert DataFileStatus().average_bytes == 0
     assert ManifestStatus().average_entries == 0
 
@@ -24,7 +23,7 @@ def test_averages_are_per_file_and_per_manifest():
 
 
 def test_deletes_add_up_over_their_kinds():
-    one = DeleteKind(files=1, bytes=10, records=100)
+    one = DeleteFileTotals(files=1, bytes=10, records=100)
     every = DeleteStatus(position=one, equality=one, vectors=one)
     assert (every.files, every.bytes, every.records) == (3, 30, 300)
 
@@ -35,7 +34,7 @@ def test_a_partition_and_a_file_count_deletes_of_every_kind():
     assert data_file(**counts).delete_files == 6
 
 
-def test_refs_are_told_apart_by_kind():
+def test_refs_are_separated_by_kind():
     found = history(DAY, refs=[branch("audit", 1), tag("release", 1)])
     assert found.branches == ("main", "audit")
     assert found.tags == ("release",)
@@ -55,6 +54,12 @@ def test_garbage_collection_is_on_unless_the_table_says_otherwise(properties, en
     assert status(properties=properties).gc_enabled is enabled
 
 
+def test_the_time_since_compaction_is_measured_at_the_observation():
+    table = status(last_compaction_at=NOW - DAY)
+    assert table.time_since_compaction == DAY
+    assert status().time_since_compaction is None
+
+
 def test_a_tables_bytes_are_those_of_data_and_deletes():
-    table = status(deletes=DeleteStatus(position=DeleteKind(files=1, bytes=7)))
+    table = status(deletes=DeleteStatus(position=DeleteFileTotals(files=1, bytes=7)))
     assert table.total_bytes == table.data.bytes + 7

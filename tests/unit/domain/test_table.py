@@ -62,7 +62,7 @@ def test_a_malformed_name_is_refused_and_quoted_back(text):
     assert text in str(refused.value)
 
 
-def test_a_bare_name_means_the_one_table_called_so():
+def test_a_bare_name_selects_the_one_table_of_that_name():
     assert select_tables(["orders"], [ORDERS, EVENTS]) == [ORDERS]
 
 
@@ -84,7 +84,7 @@ def test_a_name_may_leave_out_the_catalog():
     assert select_tables(["web.archive.events"], ALL) == [OLD_EVENTS]
 
 
-def test_the_longest_reading_of_a_name_wins():
+def test_a_full_name_wins_over_a_name_without_catalog():
     shadow = TableId("x", ("lake", "sales"), "orders")
     assert select_tables(["lake.sales.orders"], [ORDERS, shadow]) == [ORDERS]
 
@@ -138,14 +138,14 @@ def test_several_patterns_select_each_table_once_in_the_order_asked_for():
 
 
 def test_a_pattern_knows_how_many_parts_it_leaves_out():
-    assert TablePattern.parse("lake.*").left_out(ORDERS) == 0
-    assert TablePattern.parse("sales.*").left_out(ORDERS) == 1
-    assert TablePattern.parse("orders").left_out(ORDERS) == 2
-    assert TablePattern.parse("events").left_out(ORDERS) is None
+    assert TablePattern.parse("lake.*").omitted_parts(ORDERS) == 0
+    assert TablePattern.parse("sales.*").omitted_parts(ORDERS) == 1
+    assert TablePattern.parse("orders").omitted_parts(ORDERS) == 2
+    assert TablePattern.parse("events").omitted_parts(ORDERS) is None
 
 
 @given(st.text(max_size=20), st.lists(st.sampled_from(ALL)))
-def test_selecting_with_any_text_fails_only_in_ways_that_tell_the_user(text, tables):
+def test_selecting_with_any_text_fails_only_with_usage_errors(text, tables):
     try:
         assert set(select_tables([text], tables)) <= set(tables)
     except IcepackError as refused:

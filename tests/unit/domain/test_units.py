@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.factories import NOW
 from icepack.domain.units import (
     FOREVER,
     GIB,
     KIB,
     MIB,
+    format_count,
     format_duration,
     format_size,
     from_milliseconds,
     parse_duration,
     parse_size,
 )
-
-from .factories import NOW
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,12 @@ def test_reading_any_text_as_a_quantity_raises_nothing_but_value_errors(text):
 
 
 @pytest.mark.parametrize("milliseconds", [2**63 - 1, -(2**63)])
-def test_an_endless_span_of_iceberg_can_still_be_taken_from_a_date(milliseconds):
+def test_an_endless_iceberg_duration_can_be_subtracted_from_a_date(milliseconds):
     assert abs(from_milliseconds(milliseconds)) == FOREVER
     assert NOW - from_milliseconds(2**63 - 1) < NOW
 
 
-def test_milliseconds_become_the_span_they_are():
+def test_milliseconds_become_a_duration():
     assert from_milliseconds(604_800_000) == timedelta(days=7)
 
 
@@ -128,3 +128,14 @@ def test_a_shown_size_below_a_terabyte_is_below_1024_units(size):
 )
 def test_durations_are_shown_in_their_two_largest_units(span, text):
     assert format_duration(span) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 entries"), (1, "1 entry"), (2, "2 entries"), (1200, "1,200 entries")]
+)
+def test_counts_are_shown_with_singular_or_plural(count, text):
+    assert format_count(count, "entry", "entries") == text
+
+
+def test_the_plural_adds_an_s_by_default():
+    assert (format_count(1, "file"), format_count(2, "file")) == ("1 file", "2 files")

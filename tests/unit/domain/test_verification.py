@@ -1,4 +1,4 @@
-"""Which groups are compared by value, and how a proof is put into words."""
+"""Which groups are compared by value, and how a proof is summarized."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from icepack.domain.verification import (
     Mismatch,
     ProofLevel,
     ValueProof,
-    groups_to_compare,
+    select_groups_to_compare,
 )
 
 NOW = datetime(2026, 11, 18, tzinfo=UTC)
@@ -35,7 +35,7 @@ def chosen(groups: list[GroupClasses], **given: object) -> dict[int, CheckReason
         "seed": "s",
         "share": 0.0,
     }
-    return groups_to_compare(groups, now=NOW, **{**settings, **given})  # type: ignore[arg-type]
+    return select_groups_to_compare(groups, now=NOW, **{**settings, **given})  # type: ignore[arg-type]
 
 
 @given(many)

@@ -1,5 +1,3 @@
-"""What is made of the exceptions of the JVM, and of those of Python that come back through it."""
-
 from __future__ import annotations
 
 import pytest
@@ -36,7 +34,9 @@ OSError: No space left on device
         ([("java.lang.IllegalArgumentException", "")], InvalidOption, "compact: no message"),
     ],
 )
-def test_what_an_exception_means(chain: list[tuple[str, str]], kind: type[IcepackError], text: str) -> None:
+def test_exceptions_are_converted_to_icepack_errors(
+    chain: list[tuple[str, str]], kind: type[IcepackError], text: str
+) -> None:
     found = classify(chain, "compact")
     assert type(found) is kind
     assert str(found) == text

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from icepack.engine.spark_conf import (
-    SECRET,
-    SPARING_COMPILER,
+    HIGH_COMPILE_THRESHOLDS,
+    SECRET_KEYS,
     jar_purposes,
     launch_conf,
     session_conf,
@@ -52,7 +52,7 @@ def test_a_catalog_that_has_no_warehouse_still_opens() -> None:
     assert settings({"uri": "sqlite:////c.db"})["warehouse"].startswith("file:///")
 
 
-def test_a_postgres_url_is_taken_apart() -> None:
+def test_a_postgres_url_is_converted_to_jdbc() -> None:
     uri = "postgresql+psycopg2://ice%20user:p%40ss@db.example:5433/my%20db?sslmode=require&connect_timeout=5"
     found = settings({"type": "sql", "uri": uri, "warehouse": "file:///w"})
     assert found["uri"] == "jdbc:postgresql://db.example:5433/my%20db"
@@ -68,30 +68,30 @@ def test_a_postgres_address_has_defaults(uri: str, address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "said"),
+    ("uri", "message"),
     [
         ("sqlite://", "in memory"),
         ("sqlite:///:memory:", "in memory"),
-        ("mysql://host/db", "on mysql"),
-        ("no url", "not a database's URL"),
+        ("mysql://host/db", "in a mysql database"),
+        ("no url", "not a valid database URL"),
         ("postgresql:///db?host=/run/postgresql", "Unix socket"),
     ],
 )
-def test_a_database_that_spark_cannot_reach_is_refused(uri: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_a_database_that_spark_cannot_open_is_rejected(uri: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         spark_catalog_conf("lake", {"type": "sql", "uri": uri})
 
 
-def test_the_schema_version_is_raised_only_when_asked_for() -> None:
+def test_the_schema_version_is_set_only_if_configured() -> None:
     assert "jdbc.schema-version" not in settings(SQLITE)
     assert settings({**SQLITE, "schema_version": "v1"})["jdbc.schema-version"] == "V1"
 
 
-def test_a_rest_catalog_keeps_its_words() -> None:
-    words = {"uri": "https://c.example", "credential": "a:b", "scope": "s", "prefix": "p", "header.X-Own": "1"}
-    found = settings({**words, "warehouse": "prod"})
+def test_a_rest_catalog_keeps_its_properties() -> None:
+    properties = {"uri": "https://c.example", "credential": "a:b", "scope": "s", "prefix": "p", "header.X-Own": "1"}
+    found = settings({**properties, "warehouse": "prod"})
     assert found == {
-        **words,
+        **properties,
         "warehouse": "prod",
         "type": "rest",
         "cache-enabled": "false",
@@ -99,12 +99,12 @@ def test_a_rest_catalog_keeps_its_words() -> None:
     }
 
 
-def test_a_rest_catalogs_delegation_header_is_left_alone() -> None:
+def test_the_delegation_header_of_a_rest_catalog_is_not_changed() -> None:
     found = settings({**REST, "header.x-iceberg-access-delegation": "remote-signing"})
     assert [value for key, value in found.items() if "delegation" in key.lower()] == ["remote-signing"]
 
 
-def test_a_rest_catalog_that_signs_its_requests() -> None:
+def test_a_rest_catalog_with_signed_requests() -> None:
     found = settings({**REST, "rest.sigv4-enabled": "true", "rest.signing-name": "glue"})
     assert (found["rest.auth.type"], found["rest.signing-name"]) == ("sigv4", "glue")
     assert "rest.sigv4-enabled" not in found
@@ -118,7 +118,7 @@ def test_glue_and_hive_catalogs() -> None:
     assert "io-impl" not in hive
 
 
-def test_s3_properties_are_said_in_javas_words() -> None:
+def test_s3_properties_are_converted_to_those_of_iceberg_java() -> None:
     found = settings(
         {
             **SQLITE,
@@ -195,26 +195,26 @@ def test_a_role_and_anonymous_access() -> None:
     )
 
 
-def test_the_file_io_is_s3s_only_where_the_tables_are() -> None:
+def test_s3_file_io_is_set_only_if_tables_are_on_s3() -> None:
     assert settings({"uri": "sqlite:////c.db", "s3.region": "here"})["io-impl"] == S3_FILE_IO
     assert "io-impl" not in settings({**SQLITE, "s3.region": "here"})
     assert settings({**SQLITE, "warehouse": "s3://b", "io-impl": "own.IO"})["io-impl"] == "own.IO"
 
 
-@pytest.mark.parametrize(("properties", "said"), [({"type": "dynamodb"}, "'dynamodb'"), ({}, "without a type")])
-def test_an_unknown_type_names_what_is_supported(properties: dict[str, str], said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as error:
+@pytest.mark.parametrize(("properties", "message"), [({"type": "dynamodb"}, "'dynamodb'"), ({}, "without a type")])
+def test_the_error_for_an_unknown_type_lists_the_supported_types(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
         spark_catalog_conf("lake", properties)
-    assert error.value.remedy == "Its type can be sql, rest, glue or hive."
+    assert error.value.remedy == "Set its type to sql, rest, glue or hive."
 
 
 @pytest.mark.parametrize("name", ["lake", "my lake", "my-lake", "a`b", "ünï", "select"])
-def test_spark_keeps_the_names_it_can_have(name: str) -> None:
+def test_names_that_spark_allows_are_kept(name: str) -> None:
     assert spark_catalog_name(name, SQLITE) == name
 
 
 @pytest.mark.parametrize("name", ["prod.eu", "a+b", "a(b", "a|b", "a$", "a\\d", "global_temp"])
-def test_a_name_spark_cannot_have_is_replaced_or_refused(name: str) -> None:
+def test_a_name_that_spark_does_not_allow_is_replaced_or_rejected(name: str) -> None:
     alias = spark_catalog_name(name, REST)
     assert re.fullmatch(r"\w+_[0-9a-f]{8}", alias)
     assert spark_catalog_conf(name, REST)[f"spark.sql.catalog.{alias}.type"] == "rest"
@@ -222,7 +222,7 @@ def test_a_name_spark_cannot_have_is_replaced_or_refused(name: str) -> None:
         spark_catalog_name(name, SQLITE)
 
 
-def test_two_replaced_names_stay_two() -> None:
+def test_replaced_names_are_unique() -> None:
     assert spark_catalog_name("a.b", REST) != spark_catalog_name("a+b", REST)
 
 
@@ -238,11 +238,11 @@ def test_two_replaced_names_stay_two() -> None:
         ({"uri": "thrift://h:9083"}, {"base"}),
     ],
 )
-def test_only_the_jars_that_are_needed_are_asked_for(properties: dict[str, str], purposes: set[str]) -> None:
+def test_only_the_needed_jars_are_requested(properties: dict[str, str], purposes: set[str]) -> None:
     assert jar_purposes({"lake": properties}) == purposes
 
 
-def test_a_local_session_answers_on_the_loopback_and_leaves_no_litter() -> None:
+def test_a_local_session_listens_on_the_loopback_interface_and_leaves_no_files_behind() -> None:
     conf = session(jars=[Path("/j/a.jar"), Path("/j/b.jar")], driver_memory="2g")
     assert conf["spark.driver.host"] == conf["spark.driver.bindAddress"] == "127.0.0.1"
     assert conf["spark.driver.extraClassPath"] == "/j/a.jar:/j/b.jar"
@@ -253,18 +253,18 @@ def test_a_local_session_answers_on_the_loopback_and_leaves_no_litter() -> None:
     assert "spark.jars" not in conf
 
 
-def test_a_cluster_gets_the_jars_and_its_own_addresses() -> None:
+def test_a_cluster_gets_the_jars_and_keeps_its_own_addresses() -> None:
     conf = session(master="yarn", jars=[Path("/j/a.jar"), Path("/j/b.jar")])
     assert conf["spark.jars"] == "/j/a.jar,/j/b.jar"
     assert not {"spark.driver.host", "spark.driver.extraClassPath", "spark.sql.shuffle.partitions"} & conf.keys()
 
 
-def test_only_a_jvm_of_our_own_is_told_how_to_compile() -> None:
-    assert all(option in session()["spark.driver.extraJavaOptions"] for option in SPARING_COMPILER)
+def test_only_a_local_jvm_gets_compile_thresholds() -> None:
+    assert all(option in session()["spark.driver.extraJavaOptions"] for option in HIGH_COMPILE_THRESHOLDS)
     assert "spark.driver.extraJavaOptions" not in session(master="yarn")
 
 
-def test_the_users_settings_win_and_lists_are_joined() -> None:
+def test_user_settings_take_precedence_and_lists_are_joined() -> None:
     conf = session(
         jars=[Path("/j/a.jar")],
         java_options=["-Dstore=/my cache/x", '-Dq="'],
@@ -282,7 +282,7 @@ def test_the_users_settings_win_and_lists_are_joined() -> None:
     assert conf["spark.jars"] == "/own.jar"
 
 
-SECRET_KEYS = [
+EXAMPLES_OF_SECRET_KEYS = [
     "spark.sql.catalog.lake.jdbc.password",
     "spark.sql.catalog.lake.s3.secret-access-key",
     "spark.sql.catalog.lake.s3.access-key-id",
@@ -295,7 +295,7 @@ SECRET_KEYS = [
 ]
 
 
-@pytest.mark.parametrize("key", SECRET_KEYS)
+@pytest.mark.parametrize("key", EXAMPLES_OF_SECRET_KEYS)
 def test_secrets_are_redacted_and_kept_off_the_command_line(key: str) -> None:
     conf = session(user_conf={key: "hidden"})
     assert conf[key] == "hidden"
@@ -303,8 +303,8 @@ def test_secrets_are_redacted_and_kept_off_the_command_line(key: str) -> None:
     assert "hidden" not in launch_conf(conf).values()
 
 
-def test_the_command_line_has_all_that_the_jvm_starts_with() -> None:
+def test_the_command_line_has_the_settings_that_the_jvm_needs_at_start() -> None:
     launched = launch_conf(session(jars=[Path("/j/a.jar")], driver_memory="2g", java_options=["-Da=b"]))
     assert {"spark.driver.memory", "spark.driver.extraClassPath", "spark.driver.extraJavaOptions"} <= launched.keys()
-    assert launched["spark.redaction.regex"] == SECRET
+    assert launched["spark.redaction.regex"] == SECRET_KEYS
     assert not any(key.startswith("spark.sql.catalog.") for key in launched)

@@ -1,4 +1,4 @@
-"""Digests and bounds as plain values; what Spark makes of them is tested with Spark."""
+"""Digests, bounds and SQL expressions, without Spark."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from icepack.engine.verification.bounds import FileMetrics, metrics_from_json, rows_outside
-from icepack.engine.verification.digest import ColumnDigest, Digest, differences, total
-from icepack.engine.verification.expressions import Leaf, is_readable_by_spark, leaves, value_hash
+from icepack.engine.verification.bounds import FileMetrics, build_outside_condition, parse_metrics
+from icepack.engine.verification.digest import ColumnDigest, Digest, find_differences, sum_digests
+from icepack.engine.verification.expressions import LeafColumn, build_value_hash, find_leaves, is_readable_by_spark
 
 SCHEMA = {
     "type": "struct",
@@ -27,18 +27,18 @@ def column(first: int = 1, second: int = 2, nulls: int = 0) -> ColumnDigest:
 
 
 class TestDigests:
-    def test_parts_add_up_and_wrap_around(self) -> None:
-        most = 2**64 - 1
-        one = Digest(rows=2, columns={"a": column(most, 5, 1)}, nans={"a": 1})
+    def test_digests_add_up_and_wrap_around(self) -> None:
+        maximum = 2**64 - 1
+        one = Digest(rows=2, columns={"a": column(maximum, 5, 1)}, nans={"a": 1})
         other = Digest(rows=3, columns={"a": column(2, 6)}, nans={"a": 2})
-        assert total([one, other]) == Digest(rows=5, columns={"a": column(1, 11, 1)}, nans={"a": 3})
+        assert sum_digests([one, other]) == Digest(rows=5, columns={"a": column(1, 11, 1)}, nans={"a": 3})
 
-    def test_the_same_has_no_differences(self) -> None:
+    def test_equal_digests_have_no_differences(self) -> None:
         digest = Digest(rows=2, columns={"a": column()}, nans={"a": 1})
-        assert differences(digest, digest) == []
+        assert find_differences(digest, digest) == []
 
-    def test_nothing_at_all_is_no_rows(self) -> None:
-        assert differences(Digest(rows=0, columns={"a": column(0, 0)}), total([])) == []
+    def test_an_empty_digest_equals_one_without_rows(self) -> None:
+        assert find_differences(Digest(rows=0, columns={"a": column(0, 0)}), sum_digests([])) == []
 
     @pytest.mark.parametrize(
         ("after", "measures"),
@@ -51,39 +51,39 @@ class TestDigests:
             (Digest(rows=3, columns={"a": column()}), ["rows"]),
         ],
     )
-    def test_each_figure_counts(self, after: Digest, measures: list[str]) -> None:
-        found = differences(Digest(rows=2, columns={"a": column()}), after)
+    def test_every_measure_is_compared(self, after: Digest, measures: list[str]) -> None:
+        found = find_differences(Digest(rows=2, columns={"a": column()}), after)
         assert [difference.measure for difference in found] == measures
 
 
 class TestExpressions:
-    def test_leaves_are_those_that_manifests_keep_bounds_of(self) -> None:
-        assert [(leaf.id, leaf.sql) for leaf in leaves(SCHEMA)] == [(1, "`id`"), (3, "`s`.`a.b`")]
+    def test_leaf_columns_are_those_with_bounds_in_manifests(self) -> None:
+        assert [(leaf.id, leaf.sql) for leaf in find_leaves(SCHEMA)] == [(1, "`id`"), (3, "`s`.`a.b`")]
 
     @pytest.mark.parametrize("kind", ["time", "timestamp_ns", "timestamptz_ns", "unknown"])
-    def test_some_types_are_not_read_by_spark_wherever_they_are(self, kind: str) -> None:
+    def test_types_that_spark_does_not_support_at_any_depth(self, kind: str) -> None:
         assert not is_readable_by_spark(kind)
         assert not is_readable_by_spark({"type": "list", "element": kind})
         assert not is_readable_by_spark({"type": "map", "key": "int", "value": kind})
         assert is_readable_by_spark(SCHEMA)
 
     @pytest.mark.parametrize("kind", ["timestamp", "timestamptz", "decimal(9,2)", "fixed[4]", "uuid", "variant"])
-    def test_others_are(self, kind: str) -> None:
+    def test_types_that_spark_supports(self, kind: str) -> None:
         assert is_readable_by_spark(kind)
 
-    def test_nested_containers_have_variables_of_their_own(self) -> None:
-        inside = {"type": "list", "element": {"type": "list", "element": "int"}}
-        text = value_hash("`c`", inside)
+    def test_nested_containers_have_different_variables(self) -> None:
+        nested = {"type": "list", "element": {"type": "list", "element": "int"}}
+        text = build_value_hash("`c`", nested)
         assert "__icepack_item_0 ->" in text
         assert "__icepack_item_1 ->" in text
 
-    def test_an_unknown_container_is_no_guess(self) -> None:
-        with pytest.raises(ValueError, match="cannot be hashed"):
-            value_hash("`c`", {"type": "tensor"})
+    def test_an_unknown_container_is_rejected(self) -> None:
+        with pytest.raises(ValueError, match="cannot hash a column"):
+            build_value_hash("`c`", {"type": "tensor"})
 
 
-def leaf(kind: str) -> Leaf:
-    return Leaf(id=1, path=("c",), type=kind)
+def leaf(kind: str) -> LeafColumn:
+    return LeafColumn(id=1, path=("c",), type=kind)
 
 
 class TestBounds:
@@ -104,20 +104,20 @@ class TestBounds:
             ("decimal(9,2)", b"\xff", "cast('-1E-2' AS DECIMAL(9,2))"),
         ],
     )
-    def test_become_literals_of_their_type(self, kind: str, raw: bytes, literal: str) -> None:
+    def test_bounds_become_literals_of_their_type(self, kind: str, raw: bytes, literal: str) -> None:
         metrics = FileMetrics(record_count=1, lower_bounds={1: raw})
-        assert rows_outside(leaf(kind), metrics) == f"(`c` < {literal})"
+        assert build_outside_condition(leaf(kind), metrics) == f"(`c` < {literal})"
 
-    def test_nans_are_outside_of_no_bound(self) -> None:
+    def test_nans_are_not_outside_of_bounds(self) -> None:
         metrics = FileMetrics(record_count=1, upper_bounds={1: struct.pack("<d", 1.5)})
-        assert rows_outside(leaf("double"), metrics) == "(`c` > cast('1.5' AS DOUBLE)) AND NOT isnan(`c`)"
+        assert build_outside_condition(leaf("double"), metrics) == "(`c` > cast('1.5' AS DOUBLE)) AND NOT isnan(`c`)"
 
-    def test_without_bounds_there_is_nothing_to_count(self) -> None:
-        assert rows_outside(leaf("int"), FileMetrics(record_count=1)) is None
-        assert rows_outside(leaf("unheard"), FileMetrics(record_count=1, lower_bounds={1: b"1"})) is None
+    def test_there_is_no_condition_without_bounds(self) -> None:
+        assert build_outside_condition(leaf("int"), FileMetrics(record_count=1)) is None
+        assert build_outside_condition(leaf("other"), FileMetrics(record_count=1, lower_bounds={1: b"1"})) is None
 
-    def test_come_from_the_jvm_as_json(self) -> None:
-        said = {
+    def test_metrics_are_parsed_from_json(self) -> None:
+        metrics = {
             "record_count": 3,
             "null_value_counts": {"1": 2},
             "nan_value_counts": {},
@@ -125,4 +125,4 @@ class TestBounds:
             "upper_bounds": {},
         }
         expected = FileMetrics(record_count=3, null_value_counts={1: 2}, lower_bounds={1: b"a"})
-        assert metrics_from_json(said) == expected
+        assert parse_metrics(metrics) == expected

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from .kernels import Bench
+from .harness import KernelHarness
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path)
+def harness(tmp_path: Path) -> KernelHarness:
+    return KernelHarness(tmp_path)

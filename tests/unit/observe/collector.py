@@ -1,4 +1,4 @@
-"""A collector of the tests' own: speaks OTLP over HTTP on a free port of the loopback, and decodes what it is sent."""
+"""An OpenTelemetry collector for tests: receives OTLP over HTTP on a free loopback port and decodes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-_SHAPES = {"/v1/traces": ExportTraceServiceRequest, "/v1/metrics": ExportMetricsServiceRequest}
+_MESSAGE_TYPES = {"/v1/traces": ExportTraceServiceRequest, "/v1/metrics": ExportMetricsServiceRequest}
 
 
 class Collector(ThreadingHTTPServer):
@@ -25,11 +25,11 @@ class Collector(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def spans(self) -> list[Any]:
-        of_scopes = (scope for sent in self.received for part in sent.resource_spans for scope in part.scope_spans)
-        return [span for scope in of_scopes for span in scope.spans]
+        scopes = (scope for sent in self.received for part in sent.resource_spans for scope in part.scope_spans)
+        return [span for scope in scopes for span in scope.spans]
 
     def metrics(self) -> dict[str, Any]:
-        """Of the last message."""
+        """Returns the metrics of the last message."""
         (part,) = self.received[-1].resource_metrics
         return {metric.name: metric for scope in part.scope_metrics for metric in scope.metrics}
 
@@ -41,18 +41,18 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if self.headers.get("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
-        self.server.received.append(_SHAPES[self.path].FromString(body))
+        self.server.received.append(_MESSAGE_TYPES[self.path].FromString(body))
         self.send_response(200)
         self.send_header("Content-Type", "application/x-protobuf")
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def log_message(self, *told: object) -> None:
-        """The tests look at what was received."""
+    def log_message(self, *args: object) -> None:
+        """Logs nothing: the tests read `received`."""
 
 
 @contextmanager
-def collecting() -> Iterator[Collector]:
+def run_collector() -> Iterator[Collector]:
     collector = Collector()
     thread = Thread(target=collector.serve_forever, daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""What a service logs can be read by machines, and holds no secret."""
+"""Logs of a service are machine-readable and contain no secret."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from icepack.config import load_config
-from icepack.logs import LogFormat, StderrHandler, configure
-from icepack.tracing import about
-from icepack.wiring import cleaner
+from icepack.logs import LogFormat, StderrHandler, configure_logging
+from icepack.tracing import log_context
+from icepack.wiring import build_redactor
 
 log = logging.getLogger("icepack.test")
 
@@ -27,7 +27,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As in a new process: commands and migrations that other tests ran here may have quietened loggers."""
+    """Resets loggers as in a new process: commands and migrations in other tests may have changed their levels."""
     root = logging.getLogger()
     level, disabled = root.level, logging.root.manager.disable
     logging.disable(logging.NOTSET)
@@ -47,14 +47,14 @@ Captured = pytest.CaptureFixture[str]
 
 
 def _lines(capsys: Captured) -> list[dict[str, Any]]:
-    """Of this file's own logger: threads of other tests may have something to say as well."""
-    said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    return [line for line in said if line["logger"] == log.name]
+    """Returns the lines of this file's own logger: threads of other tests may log as well."""
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    return [line for line in lines if line["logger"] == log.name]
 
 
-def test_a_line_says_what_it_is_about(capsys: Captured) -> None:
-    configure(LogFormat.JSON, level=logging.INFO, clean=str)
-    with about(job_id="j", table='lake."naïve 雪"', trace_id="t"):
+def test_a_line_contains_the_log_context(capsys: Captured) -> None:
+    configure_logging(LogFormat.JSON, level=logging.INFO, clean=str)
+    with log_context(job_id="j", table='lake."naïve 雪"', trace_id="t"):
         log.info("attempt %d\nof many", 2)
     log.info("idle")
     first, second = _lines(capsys)
@@ -67,7 +67,7 @@ def test_a_line_says_what_it_is_about(capsys: Captured) -> None:
 
 
 def test_an_exception_is_part_of_its_line(capsys: Captured) -> None:
-    configure(LogFormat.JSON, level=logging.INFO, clean=lambda text: text.replace("hunter2", "***"))
+    configure_logging(LogFormat.JSON, level=logging.INFO, clean=lambda text: text.replace("hunter2", "***"))
     try:
         raise ValueError("hunter2 is wrong")
     except ValueError:
@@ -78,28 +78,28 @@ def test_an_exception_is_part_of_its_line(capsys: Captured) -> None:
     assert "hunter2" not in json.dumps(line)
 
 
-def test_people_get_plain_lines(capsys: Captured) -> None:
-    configure(LogFormat.HUMAN, level=logging.INFO, clean=str)
-    with about(job_id="j"):
+def test_the_human_format_is_a_plain_line(capsys: Captured) -> None:
+    configure_logging(LogFormat.HUMAN, level=logging.INFO, clean=str)
+    with log_context(job_id="j"):
         log.warning("stopping")
     assert capsys.readouterr().err == "WARNING stopping\n"
 
 
 def test_auto_is_human_on_a_terminal_and_json_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
-    assert configure(LogFormat.AUTO, level=logging.INFO, clean=str) is LogFormat.HUMAN
+    assert configure_logging(LogFormat.AUTO, level=logging.INFO, clean=str) is LogFormat.HUMAN
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert configure(LogFormat.AUTO, level=logging.INFO, clean=str) is LogFormat.JSON
+    assert configure_logging(LogFormat.AUTO, level=logging.INFO, clean=str) is LogFormat.JSON
 
 
-def test_to_configure_again_does_not_double_the_lines(capsys: Captured) -> None:
-    configure(LogFormat.HUMAN, level=logging.INFO, clean=str)
-    configure(LogFormat.JSON, level=logging.INFO, clean=str)
+def test_configuring_again_does_not_duplicate_lines(capsys: Captured) -> None:
+    configure_logging(LogFormat.HUMAN, level=logging.INFO, clean=str)
+    configure_logging(LogFormat.JSON, level=logging.INFO, clean=str)
     log.info("once")
     assert len(_lines(capsys)) == 1
 
 
-def test_every_secret_of_the_configuration_is_hidden(tmp_path: Path) -> None:
+def test_every_secret_of_the_configuration_is_masked(tmp_path: Path) -> None:
     file = tmp_path / "icepack.yaml"
     file.write_text("""
 catalogs:
@@ -110,11 +110,11 @@ spark:
   conf: {spark.hadoop.fs.s3a.secret.key: "${VAULT_PASSWORD}"}
 """)
     environ = {"HOME": str(tmp_path), "VAULT_PASSWORD": "of-the-vault"}
-    clean = cleaner(load_config(file, environ=environ, cwd=tmp_path))
-    said = (
+    clean = build_redactor(load_config(file, environ=environ, cwd=tmp_path))
+    text = (
         "of-the-store of-the-catalog of-the-vault 'of the state' of%20the%20state "
         "https://user:in-the-uri@host password=typed-by-hand"
     )
-    left = clean(said)
+    left = clean(text)
     for secret in ("of-the-", "of the state", "of%20the", "in-the-uri", "typed-by-hand"):
         assert secret not in left

@@ -1,4 +1,4 @@
-"""What icepack knows arrives at a collector, and nothing else depends on there being one."""
+"""Spans and metrics reach an OpenTelemetry collector, and icepack works without one."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind
 from opentelemetry.trace.status import StatusCode
 
-from icepack.domain.observability.metric_definitions import METRICS, Figures, MetricKind, Series
+from icepack.domain.observability.metric_definitions import METRICS, MetricKind, MetricValues, Series
 from icepack.domain.observability.trace import Span, TraceContext
 from icepack.errors import ConfigError
-from icepack.telemetry import open_figure_export, open_span_export
-from icepack.telemetry.exporters import interval, is_wanted
+from icepack.telemetry import open_metric_export, open_span_export
+from icepack.telemetry.exporters import export_interval, is_enabled
 from icepack.telemetry.spans import SpanExport
 from icepack.tracing import Tracer
 
-from .collector import Collector, collecting
+from .collector import Collector, run_collector
 
 AT = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
 CONTEXT = TraceContext(trace_id="4bf92f3577b34da6a3ce929d0e0e4736", span_id="00f067aa0ba902b7")
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-WITHOUT = """
+WITHOUT_OPENTELEMETRY = """
 import sys
 sys.modules["opentelemetry"] = None
 from icepack.cli.main import cli, run_command
@@ -38,17 +38,17 @@ sys.exit(run_command(cli, ["metrics"], prog_name="icepack"))
 """
 
 
-class Known:
-    """Figures that do not change."""
+class FixedMetrics:
+    """Metric values that do not change."""
 
-    def __init__(self, figures: Figures) -> None:
-        self._figures = figures
+    def __init__(self, values: MetricValues) -> None:
+        self._values = values
 
-    def read(self) -> Figures:
-        return self._figures
+    def read(self) -> MetricValues:
+        return self._values
 
 
-FIGURES = Known(
+METRICS_SOURCE = FixedMetrics(
     {
         Series("compaction_jobs_total", ("success",)): 142.0,
         Series("compaction_duration_seconds_bucket", ("4",)): 3.0,
@@ -60,13 +60,13 @@ FIGURES = Known(
 
 @pytest.fixture
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
-    with collecting() as found:
+    with run_collector() as found:
         monkeypatch.setenv(ENDPOINT, found.url)
         monkeypatch.delenv("OTEL_SERVICE_NAME", raising=False)
         yield found
 
 
-def test_a_span_becomes_opentelemetry_s() -> None:
+def test_a_span_is_converted_to_an_opentelemetry_span() -> None:
     memory = InMemorySpanExporter()
     export = SpanExport(memory, SimpleSpanProcessor(memory))
     Tracer(export).end(Tracer().start("submit"))
@@ -110,8 +110,8 @@ def test_spans_arrive_at_a_collector_before_the_process_ends(collector: Collecto
     assert resource["service.name"] == "icepack"
 
 
-def test_figures_arrive_at_a_collector(collector: Collector) -> None:
-    export = open_figure_export({ENDPOINT: collector.url}, FIGURES)
+def test_metrics_arrive_at_a_collector(collector: Collector) -> None:
+    export = open_metric_export({ENDPOINT: collector.url}, METRICS_SOURCE)
     assert export is not None
     with export:
         assert export.push()
@@ -131,20 +131,20 @@ def test_figures_arrive_at_a_collector(collector: Collector) -> None:
     assert "last_compaction_timestamp" not in found
 
 
-def test_the_last_figures_are_pushed_at_the_end(collector: Collector) -> None:
-    export = open_figure_export({ENDPOINT: collector.url, "OTEL_METRIC_EXPORT_INTERVAL": "3600000"}, FIGURES)
+def test_the_last_values_are_pushed_on_exit(collector: Collector) -> None:
+    export = open_metric_export({ENDPOINT: collector.url, "OTEL_METRIC_EXPORT_INTERVAL": "3600000"}, METRICS_SOURCE)
     assert export is not None
     with export:
         assert collector.received == []
     assert len(collector.received) == 1
 
 
-def test_figures_that_cannot_be_read_do_no_harm(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
-    class Away:
-        def read(self) -> Figures:
+def test_an_unreadable_source_is_logged_and_not_raised(collector: Collector, caplog: pytest.LogCaptureFixture) -> None:
+    class UnavailableMetrics:
+        def read(self) -> MetricValues:
             raise RuntimeError("the database is away")
 
-    export = open_figure_export({ENDPOINT: collector.url}, Away())
+    export = open_metric_export({ENDPOINT: collector.url}, UnavailableMetrics())
     assert export is not None
     with caplog.at_level(logging.WARNING):
         assert not export.push()
@@ -152,7 +152,7 @@ def test_figures_that_cannot_be_read_do_no_harm(collector: Collector, caplog: py
 
 
 @pytest.mark.parametrize(
-    ("environ", "wanted"),
+    ("environ", "enabled"),
     [
         ({}, False),
         ({ENDPOINT: ""}, False),
@@ -163,17 +163,17 @@ def test_figures_that_cannot_be_read_do_no_harm(collector: Collector, caplog: py
         ({ENDPOINT: "http://c", "OTEL_TRACES_EXPORTER": "none"}, False),
     ],
 )
-def test_opentelemetry_s_own_variables_decide(environ: dict[str, str], wanted: bool) -> None:
-    assert is_wanted(environ, "TRACES") is wanted
-    if not wanted:
+def test_opentelemetrys_own_variables_enable_the_export(environ: dict[str, str], enabled: bool) -> None:
+    assert is_enabled(environ, "TRACES") is enabled
+    if not enabled:
         assert open_span_export(environ) is None
 
 
 def test_the_interval_is_in_milliseconds() -> None:
-    assert interval({}) == timedelta(minutes=1)
-    assert interval({"OTEL_METRIC_EXPORT_INTERVAL": "1500"}) == timedelta(seconds=1.5)
+    assert export_interval({}) == timedelta(minutes=1)
+    assert export_interval({"OTEL_METRIC_EXPORT_INTERVAL": "1500"}) == timedelta(seconds=1.5)
     with pytest.raises(ConfigError, match="milliseconds"):
-        interval({"OTEL_METRIC_EXPORT_INTERVAL": "soon"})
+        export_interval({"OTEL_METRIC_EXPORT_INTERVAL": "soon"})
 
 
 def test_icepack_runs_where_opentelemetry_is_not_installed(tmp_path: Path) -> None:
@@ -182,7 +182,9 @@ def test_icepack_runs_where_opentelemetry_is_not_installed(tmp_path: Path) -> No
         "ICEPACK_STATE__URL": f"sqlite:///{tmp_path}/state.db",
         ENDPOINT: "http://nowhere",
     }
-    ran = subprocess.run([sys.executable, "-c", WITHOUT], env=environ, capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_OPENTELEMETRY], env=environ, capture_output=True, text=True, check=False
+    )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith("None\n# HELP compaction_jobs_total")
     assert "pip install 'icepack[otel]'" in ran.stderr

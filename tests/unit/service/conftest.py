@@ -1,4 +1,4 @@
-"""The real queue in a SQLite file, and everything around it that can be made to fail."""
+"""The real queue in a SQLite file, wrapped so that calls can be made to fail."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from icepack.service.worker import heartbeat
 from icepack.store.backend import Stores, open_stores
 
-from .parts import Flaky
+from .fakes import FlakyStore
 
 
 @pytest.fixture(autouse=True)
-def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long the lease, what a heartbeat hears is heard soon."""
-    monkeypatch.setattr(heartbeat, "LONGEST_SILENCE_SECONDS", 0.2)
+def frequent_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes heartbeats frequent, no matter how long the lease is."""
+    monkeypatch.setattr(heartbeat, "MAX_INTERVAL_SECONDS", 0.2)
 
 
 @pytest.fixture(scope="session")
@@ -37,15 +37,15 @@ def stores(migrated: Path, tmp_path: Path) -> Iterator[Stores]:
 
 
 @pytest.fixture
-def jobs(stores: Stores) -> Flaky:
-    return Flaky(stores.jobs)
+def jobs(stores: Stores) -> FlakyStore:
+    return FlakyStore(stores.jobs)
 
 
 @pytest.fixture
-def history(stores: Stores) -> Flaky:
-    return Flaky(stores.history)
+def history(stores: Stores) -> FlakyStore:
+    return FlakyStore(stores.history)
 
 
 @pytest.fixture
-def locks(stores: Stores) -> Flaky:
-    return Flaky(stores.locks)
+def locks(stores: Stores) -> FlakyStore:
+    return FlakyStore(stores.locks)

@@ -1,4 +1,4 @@
-"""A right that is renewed: lost by the database's word, or by our own clock when nobody answers."""
+"""A claim or lock is lost if the database says so, or by our own clock if the database does not answer."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from icepack.domain.ports.queue import LockLost, TableLock
+from icepack.domain.ports.locks import LockLost, TableLock
 from icepack.errors import Cancelled, EnvironmentFault
 from icepack.service.worker.heartbeat import Heartbeat, elapsed_seconds
 
-from .parts import TABLE, soon
+from .fakes import TABLE, wait_until
 
 LEASE = timedelta(seconds=30)
 
@@ -25,8 +25,8 @@ class Clock:
         return self.now
 
 
-def away() -> bool:
-    raise EnvironmentFault("The state database is away.")
+def fail_to_renew() -> bool:
+    raise EnvironmentFault("The state database is unavailable.")
 
 
 def lost() -> bool:
@@ -39,27 +39,27 @@ def heartbeat(renew: Callable[[], bool], clock: Clock) -> Heartbeat:
     return Heartbeat(renew, LEASE, threading.Event(), since=clock.now, clock=clock)
 
 
-def test_no_answer_is_no_loss_while_the_lease_lasts() -> None:
+def test_a_failed_renewal_is_no_loss_while_the_lease_lasts() -> None:
     clock = Clock()
-    heart = heartbeat(away, clock)
+    heart = heartbeat(fail_to_renew, clock)
     clock.now += 29.9
     heart.confirm()
     assert not heart.cancel.is_set()
 
 
-def test_after_a_whole_lease_without_an_answer_it_is_taken_for_lost() -> None:
+def test_after_a_whole_lease_without_a_renewal_the_run_is_cancelled() -> None:
     clock = Clock()
-    heart = heartbeat(away, clock)
+    heart = heartbeat(fail_to_renew, clock)
     clock.now += 30
-    with pytest.raises(Cancelled, match="lease ended"):
+    with pytest.raises(Cancelled, match="lease expired"):
         heart.confirm()
     assert heart.cancel.is_set()
     assert heart.expired
     assert heart.lost is None
 
 
-def test_an_answer_counts_from_when_it_was_asked_for() -> None:
-    """The database may have renewed at any moment between question and answer; the earliest is sure."""
+def test_the_lease_runs_from_the_time_of_the_request() -> None:
+    """The database may have renewed at any time between request and answer; only the earliest is certain."""
     clock = Clock()
 
     def slowly() -> bool:
@@ -68,7 +68,7 @@ def test_an_answer_counts_from_when_it_was_asked_for() -> None:
 
     heart = heartbeat(slowly, clock)
     heart.confirm()
-    heart._renew = away
+    heart._renew = fail_to_renew
     clock.now += 9.9
     heart.confirm()
     clock.now += 0.2
@@ -76,7 +76,7 @@ def test_an_answer_counts_from_when_it_was_asked_for() -> None:
         heart.confirm()
 
 
-def test_the_databases_word_is_final() -> None:
+def test_a_loss_that_the_database_reports_is_final() -> None:
     heart = heartbeat(lost, Clock())
     with pytest.raises(Cancelled, match="no longer holds"):
         heart.confirm()
@@ -86,9 +86,9 @@ def test_the_databases_word_is_final() -> None:
 
 def test_a_process_that_was_frozen_past_its_lease_notices_by_itself() -> None:
     clock = Clock()
-    with heartbeat(away, clock) as heart:
+    with heartbeat(fail_to_renew, clock) as heart:
         clock.now += 3600
-        soon(heart.cancel.is_set)
+        wait_until(heart.cancel.is_set)
     assert heart.expired
 
 
@@ -100,19 +100,19 @@ def test_it_renews_in_the_background_and_stops_with_the_work() -> None:
         return False
 
     with Heartbeat(renew, LEASE, threading.Event(), since=elapsed_seconds()) as heart:
-        soon(lambda: len(beats) >= 5)
+        wait_until(lambda: len(beats) >= 5)
         assert not heart.cancel.is_set()
     done = len(beats)
     assert not heart.cancel.wait(0.3)
     assert len(beats) == done
 
 
-def test_however_long_the_lease_a_wish_to_cancel_is_heard_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_to_cancel_arrives_within_seconds_however_long_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert Heartbeat(away, timedelta(hours=1), threading.Event(), since=0.0)._interval <= 3.0
+    assert Heartbeat(fail_to_renew, timedelta(hours=1), threading.Event(), since=0.0)._interval <= 3.0
 
 
-def test_errors_nobody_thought_of_count_as_no_answer() -> None:
+def test_an_unexpected_error_counts_as_a_failed_renewal() -> None:
     def explode() -> bool:
         raise ZeroDivisionError
 

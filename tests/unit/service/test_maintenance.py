@@ -1,4 +1,4 @@
-"""What a retry makes of the stamps, who may write, and which failures are worth another try."""
+"""What a retry does with earlier commits, who may write the record, and which failures are retryable."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from icepack.clock import utc_now
 from icepack.domain.actions import (
     Action,
     Compact,
     ExpireSnapshots,
     Layout,
     RemoveOrphanFiles,
+    RewriteEngine,
     RewriteManifests,
     RewritePositionDeletes,
 )
 from icepack.domain.locations import TableLocations
+from icepack.domain.plan.cost import CostEstimate
+from icepack.domain.plan.files import DataFile, FileListing, PartitionKey
 from icepack.domain.ports.engine import EngineResult, RunContext
 from icepack.domain.run import CommitFacts, RunRecord, RunState
 from icepack.domain.status import DataFileStatus, TableStatus
@@ -37,9 +41,11 @@ from icepack.errors import (
     RowsChanged,
     TableNotFound,
 )
-from icepack.service.maintenance import MaintenanceRunner, RetryPolicy, RunRequest, RunTools, utc_now
+from icepack.service.maintenance import MaintenanceRunner
+from icepack.service.retry import RetryPolicy
+from icepack.service.runs.request import RunDependencies, RunRequest
 
-from .parts import TABLE
+from .fakes import TABLE
 
 ALL = Compact(rewrite_all=True)
 JOB = uuid4()
@@ -69,34 +75,52 @@ def commit(attempt: int, **facts: Any) -> CommitFacts:
     return CommitFacts(**counts | facts)
 
 
-class Table:
-    """A table's commits, and an engine that adds to them; both ports in one."""
+class FakeTable:
+    """A table with its commits, and an engine that adds to them: inspector, commit reader and engine in one."""
 
     can_stamp = True
 
     def __init__(
         self,
         *commits: CommitFacts,
-        deed: Callable[[RunContext], object] | None = None,
+        script: Callable[[RunContext], object] | None = None,
         proofs: Sequence[ValueProof] = (),
     ) -> None:
         self.commits = list(commits)
-        self.deed = deed
+        self.script = script
         self.proofs = proofs
         self.contexts: list[RunContext] = []
+        self.snapshot_id = 1
+        self.inspections = 0
+        self.listings = 0
 
     def commits_of(self, table: TableId, job_id: UUID) -> Sequence[CommitFacts]:
         return list(self.commits)
 
     def run(self, table: TableId, action: Action, context: RunContext) -> EngineResult:
         self.contexts.append(context)
-        if self.deed is not None:
-            self.deed(context)
+        if self.script is not None:
+            self.script(context)
         self.commits.append(commit(context.stamp.attempt, snapshot_id=len(self.contexts)))
         return EngineResult(value_proof=self.proofs[len(self.contexts) - 1] if self.proofs else None)
 
-    def inspect(self, table: TableId, lens: object = None) -> TableStatus:
+    def inspect(self, table: TableId) -> TableStatus:
+        self.inspections += 1
         return status()
+
+    def files(self, table: TableId, where: object = None) -> FileListing:
+        self.listings += 1
+        files = [
+            DataFile(
+                path=f"file:/w/{number}.parquet",
+                partition=PartitionKey(0, ""),
+                bytes=100,
+                records=10,
+                sequence_number=1,
+            )
+            for number in range(4)
+        ]
+        return FileListing(snapshot_id=self.snapshot_id, files=tuple(files))
 
     def count_rows(self, table: TableId, snapshot_id: int) -> int:
         raise NotImplementedError
@@ -108,7 +132,7 @@ class Table:
         raise NotImplementedError
 
 
-class Memory:
+class FakeHistory:
     def __init__(self) -> None:
         self.saved: list[RunRecord] = []
 
@@ -117,13 +141,13 @@ class Memory:
 
 
 def run(
-    table: Table, action: Action = ALL, memory: Memory | None = None, verification: Any = None, **facts: Any
+    table: FakeTable, action: Action = ALL, history: FakeHistory | None = None, verification: Any = None, **facts: Any
 ) -> RunRecord:
-    tools = RunTools(
+    tools = RunDependencies(
         inspector=table,  # type: ignore[arg-type]
-        ledger=table,
+        commit_reader=table,
         engine=table,
-        history=memory or Memory(),  # type: ignore[arg-type]
+        history=history or FakeHistory(),  # type: ignore[arg-type]
         locations=TableLocations,
         retry=RetryPolicy(max_attempts=3, base_delay=timedelta(0)),
         verification=verification,
@@ -138,7 +162,7 @@ class TestRetries:
         ids=lambda action: f"{action.kind}",
     )
     def test_a_commit_of_an_earlier_attempt_means_that_it_is_done(self, action: Action) -> None:
-        table = Table(commit(1))
+        table = FakeTable(commit(1))
         record = run(table, action, attempt=2)
         assert record.state is RunState.SUCCEEDED
         assert table.contexts == [], "nothing was run again"
@@ -147,8 +171,8 @@ class TestRetries:
         assert [proof.holds for proof in record.proofs] == [True]
         assert "earlier attempt" in (record.details or {})["commit"]
 
-    def test_what_an_earlier_attempt_did_wrong_is_found_by_the_proof(self) -> None:
-        record = run(Table(commit(1, added_records=39)), attempt=2)
+    def test_the_proof_finds_what_an_earlier_attempt_did_wrong(self) -> None:
+        record = run(FakeTable(commit(1, added_records=39)), attempt=2)
         assert record.state is RunState.FAILED
         assert "changed its rows" in record.message
         assert not record.retryable
@@ -163,22 +187,22 @@ class TestRetries:
         ],
         ids=["partial", "partial option", "partial deletes", "manifests"],
     )
-    def test_what_commits_in_parts_is_run_again_from_where_the_table_is(self, action: Action) -> None:
-        table = Table(commit(1))
+    def test_an_action_with_several_commits_runs_again_from_the_current_snapshot(self, action: Action) -> None:
+        table = FakeTable(commit(1))
         record = run(table, action, attempt=2)
         assert record.state is RunState.SUCCEEDED
         assert len(table.contexts) == 1
         assert record.commits == (101, 1), "all that the job has committed"
 
     @pytest.mark.parametrize("action", [ExpireSnapshots(), RemoveOrphanFiles()], ids=["expire", "orphans"])
-    def test_what_leaves_no_snapshot_is_run_again(self, action: Action) -> None:
-        table = Table()
+    def test_an_action_without_a_snapshot_runs_again(self, action: Action) -> None:
+        table = FakeTable()
         assert run(table, action, attempt=2).state is RunState.SUCCEEDED
         assert len(table.contexts) == 1
 
-    def test_without_a_stamp_to_find_it_is_run_again(self) -> None:
+    def test_without_a_stamp_it_runs_again(self) -> None:
         """The engine could not stamp, or the snapshot has expired since."""
-        table = Table()
+        table = FakeTable()
         assert run(table, attempt=3).state is RunState.SUCCEEDED
         assert [context.stamp.attempt for context in table.contexts] == [3]
 
@@ -190,28 +214,28 @@ class TestRetries:
             if failure is not None:
                 raise failure
 
-        table = Table(deed=lose_once)
+        table = FakeTable(script=lose_once)
         record = run(table, attempt=2)
         assert [(context.stamp.attempt, context.stamp.batch) for context in table.contexts] == [(2, 1), (2, 2)]
         assert record.attempts == 2
 
-    def test_a_run_by_hand_counts_its_own_attempts(self) -> None:
-        table = Table()
+    def test_a_run_without_a_job_counts_its_own_attempts(self) -> None:
+        table = FakeTable()
         run(table)
         assert [(context.stamp.attempt, context.stamp.batch) for context in table.contexts] == [(1, 1)]
 
-    def test_a_zombie_that_commits_while_its_successor_works_has_done_the_work(self) -> None:
-        table = Table()
+    def test_a_late_commit_of_an_earlier_attempt_counts_as_done(self) -> None:
+        table = FakeTable()
 
         def lose_to_the_zombie(context: RunContext) -> None:
             table.commits.append(commit(1))
             raise CommitConflict("Missing required files to delete")
 
-        table.deed = lose_to_the_zombie
+        table.script = lose_to_the_zombie
         record = run(table, attempt=2)
         assert (record.state, record.commits, len(table.contexts)) == (RunState.SUCCEEDED, (101,), 1)
 
-    def test_an_earlier_attempts_commit_is_not_taken_for_one_whose_answer_was_lost(self) -> None:
+    def test_a_commit_of_an_earlier_attempt_is_not_mistaken_for_a_lost_answer(self) -> None:
         calls = []
 
         def lose_the_answer_once(context: RunContext) -> None:
@@ -219,64 +243,106 @@ class TestRetries:
             if len(calls) == 1:
                 raise CommitStateUnknown("nobody knows")
 
-        table = Table(commit(1), deed=lose_the_answer_once)
+        table = FakeTable(commit(1), script=lose_the_answer_once)
         record = run(table, Compact(partial_progress=True), attempt=2)
         assert (record.state, len(calls)) == (RunState.SUCCEEDED, 2)
 
-    def test_a_successors_commit_is_not_taken_for_ones_own(self) -> None:
-        table = Table(commit(3))
+    def test_a_commit_of_a_later_attempt_is_not_mistaken_for_its_own(self) -> None:
+        table = FakeTable(commit(3))
         run(table, attempt=2)
         assert len(table.contexts) == 1
 
-    def test_stopped_before_it_added_to_what_an_earlier_attempt_did_it_is_cancelled(self) -> None:
+    def test_an_attempt_stopped_before_its_first_commit_is_cancelled(self) -> None:
         def stop(context: RunContext) -> None:
             raise Cancelled("Stopped before anything was committed.")
 
-        record = run(Table(commit(1), deed=stop), Compact(partial_progress=True), attempt=2)
+        record = run(FakeTable(commit(1), script=stop), Compact(partial_progress=True), attempt=2)
         assert (record.state, record.commits) == (RunState.CANCELLED, (101,))
 
-    def test_stopped_after_a_commit_of_its_own_it_is_not(self) -> None:
-        table = Table()
+    def test_an_attempt_stopped_after_a_commit_has_failed(self) -> None:
+        table = FakeTable()
 
         def stop(context: RunContext) -> None:
             table.commits.append(commit(2))
             raise Cancelled("Stopped.")
 
-        table.deed = stop
+        table.script = stop
         record = run(table, Compact(partial_progress=True), attempt=2)
         assert (record.state, record.retryable) == (RunState.FAILED, True)
 
 
-class TestWhoMayWrite:
-    def test_the_right_is_asked_for_before_the_engine_begins(self) -> None:
-        table, memory = Table(), Memory()
+class TestPlanning:
+    def test_a_compaction_is_planned_once_per_attempt(self) -> None:
+        table = FakeTable()
+        run(table)
+        (context,) = table.contexts
+        assert (table.listings, table.inspections) == (1, 2)
+        assert context.plan is not None
+        assert (context.plan.snapshot_id, context.plan.files_in) == (1, 4)
+
+    def test_a_retry_plans_from_the_current_snapshot(self) -> None:
+        table = FakeTable()
+
+        def lose_once(context: RunContext) -> None:
+            if context.stamp.batch == 1:
+                table.snapshot_id = 7
+                raise CommitConflict("lost")
+
+        table.script = lose_once
+        run(table)
+        plans = [context.plan for context in table.contexts]
+        assert [plan.snapshot_id for plan in plans if plan is not None] == [1, 7]
+        assert table.listings == 2
+
+    def test_for_spark_a_compaction_is_planned_only_for_its_cost(self) -> None:
+        spark = replace(ALL, engine=RewriteEngine.SPARK)
+        unpriced, priced = FakeTable(), FakeTable()
+        assert run(unpriced, spark).estimate is not None
+        run(priced, spark, estimate=CostEstimate())
+        assert (unpriced.listings, priced.listings) == (1, 0)
+        assert priced.contexts[0].plan is None
+
+    def test_other_actions_are_not_planned(self) -> None:
+        table = FakeTable()
+        run(table, RewriteManifests())
+        assert (table.listings, table.contexts[0].plan) == (0, None)
+
+    def test_a_commit_of_an_earlier_attempt_is_not_planned_again(self) -> None:
+        table = FakeTable(commit(1))
+        run(table, attempt=2)
+        assert table.listings == 0
+
+
+class TestOwnership:
+    def test_ownership_is_confirmed_before_the_engine_starts(self) -> None:
+        table, history = FakeTable(), FakeHistory()
         asked = iter([None, Cancelled("Worker 'a' no longer holds it."), Cancelled("still not")])
 
-        def still_mine() -> None:
+        def confirm_ownership() -> None:
             failure = next(asked)
             if failure is not None:
                 raise failure
 
-        record = run(table, memory=memory, still_mine=still_mine, attempt=1)
+        record = run(table, history=history, confirm_ownership=confirm_ownership, attempt=1)
         assert (record.state, table.contexts) == (RunState.CANCELLED, [])
-        assert [kept.state for kept in memory.saved] == [RunState.RUNNING], "the end is the successor's to tell"
+        assert [record.state for record in history.saved] == [RunState.RUNNING], "the next worker records the end"
 
-    def test_the_engine_can_ask_too(self) -> None:
+    def test_the_engine_can_confirm_ownership_too(self) -> None:
         asked: list[int] = []
-        table = Table(deed=lambda context: context.check())
-        run(table, still_mine=lambda: asked.append(1), attempt=1)
+        table = FakeTable(script=lambda context: context.check())
+        run(table, confirm_ownership=lambda: asked.append(1), attempt=1)
         assert len(asked) == 4, "at the start, before the engine, within it, at the end"
 
-    def test_a_run_by_hand_is_remembered_even_when_it_lost_its_lock(self) -> None:
-        memory = Memory()
+    def test_a_run_without_a_job_is_recorded_even_if_it_lost_its_lock(self) -> None:
+        history = FakeHistory()
 
-        def still_mine() -> None:
+        def confirm_ownership() -> None:
             raise Cancelled("The lock was broken.")
 
-        run(Table(), memory=memory, still_mine=still_mine)
-        assert [kept.state for kept in memory.saved] == [RunState.RUNNING, RunState.CANCELLED]
+        run(FakeTable(), history=history, confirm_ownership=confirm_ownership)
+        assert [record.state for record in history.saved] == [RunState.RUNNING, RunState.CANCELLED]
 
-    def test_an_engine_that_was_told_to_stop_does_not_begin(self) -> None:
+    def test_a_cancelled_engine_does_not_start(self) -> None:
         import threading
 
         context_check = []
@@ -286,11 +352,11 @@ class TestWhoMayWrite:
             context_check.append(context)
             context.check()
 
-        record = run(Table(deed=check), cancel=threading.Event())
+        record = run(FakeTable(script=check), cancel=threading.Event())
         assert (record.state, len(context_check)) == (RunState.CANCELLED, 1)
 
 
-class TestWorthRetrying:
+class TestRetryable:
     @pytest.mark.parametrize(
         ("failure", "retryable"),
         [
@@ -311,20 +377,20 @@ class TestWorthRetrying:
         def explode(_: RunContext) -> None:
             raise failure
 
-        record = run(Table(deed=explode))
+        record = run(FakeTable(script=explode))
         assert record.state is (RunState.REFUSED if isinstance(failure, Refused) else RunState.FAILED)
         assert record.retryable is retryable
 
-    def test_parts_that_failed_are_worth_it(self) -> None:
-        class Partly(Table):
+    def test_failed_groups_are_retryable(self) -> None:
+        class PartlyFailing(FakeTable):
             def run(self, table: TableId, action: Action, context: RunContext) -> EngineResult:
                 return replace(super().run(table, action, context), failed_groups=2)
 
-        record = run(Partly(), Compact(partial_progress=True))
+        record = run(PartlyFailing(), Compact(partial_progress=True))
         assert (record.state, record.retryable) == (RunState.FAILED, True)
 
-    def test_a_success_has_nothing_to_retry(self) -> None:
-        assert not run(Table()).retryable
+    def test_a_success_is_not_retryable(self) -> None:
+        assert not run(FakeTable()).retryable
 
 
 def mismatch(*columns: str) -> Mismatch:
@@ -348,16 +414,16 @@ MISMATCHED = ValueProof(level=ProofLevel.SAMPLED, spark_groups=1, mismatch=misma
 
 class TestValueProof:
     def test_the_record_says_what_the_engine_has_proven(self) -> None:
-        record = run(Table(proofs=[PROVEN]))
+        record = run(FakeTable(proofs=[PROVEN]))
         assert (record.value_proof, record.message) == (PROVEN, "")
 
-    def test_the_engine_gets_the_store_that_remembers_trust(self) -> None:
-        table, store = Table(), object()
+    def test_the_engine_gets_the_verification_store(self) -> None:
+        table, store = FakeTable(), object()
         run(table, verification=store)
         assert table.contexts[0].verification is store
 
-    def test_a_mismatch_is_told_in_plain_words_though_the_run_succeeded(self) -> None:
-        record = run(Table(proofs=[MISMATCHED]))
+    def test_a_mismatch_is_described_although_the_run_succeeded(self) -> None:
+        record = run(FakeTable(proofs=[MISMATCHED]))
         assert record.state is RunState.SUCCEEDED
         assert record.message == (
             "The native rewrite changed values of column price; nothing of it was committed. Spark's procedure did "
@@ -366,7 +432,7 @@ class TestValueProof:
         )
 
     @pytest.mark.parametrize(
-        ("columns", "said"),
+        ("columns", "message"),
         [
             ((), "changed rows: 40 before, 39 after; nothing"),
             (("",), "changed rows: 40 before, 39 after; nothing"),
@@ -374,44 +440,42 @@ class TestValueProof:
             (tuple("abcdefg"), "changed values of columns a, b, c, d, e and 2 more; nothing"),
         ],
     )
-    def test_a_message_names_what_differs(self, columns: tuple[str, ...], said: str) -> None:
-        assert said in run(Table(proofs=[replace(MISMATCHED, mismatch=mismatch(*columns))])).message
+    def test_a_message_names_what_differs(self, columns: tuple[str, ...], message: str) -> None:
+        assert message in run(FakeTable(proofs=[replace(MISMATCHED, mismatch=mismatch(*columns))])).message
 
     def test_what_was_proven_before_a_failure_is_kept(self) -> None:
-        def deed(context: RunContext) -> None:
-            context.proven(MISMATCHED)
+        def script(context: RunContext) -> None:
+            context.report_proof(MISMATCHED)
             raise EngineFault("Spark is gone.")
 
-        record = run(Table(deed=deed))
+        record = run(FakeTable(script=script))
         assert (record.state, record.value_proof) == (RunState.FAILED, MISMATCHED)
         assert record.message.startswith("Spark is gone. The native rewrite changed values of column price; nothing")
         assert "Spark's procedure did the work" not in record.message
 
-    def test_a_mismatch_of_an_attempt_that_lost_to_another_writer_is_not_forgotten(self) -> None:
-        def deed(context: RunContext) -> None:
+    def test_a_mismatch_of_an_attempt_with_a_lost_commit_is_kept(self) -> None:
+        def script(context: RunContext) -> None:
             if context.stamp.attempt == 1:
-                context.proven(MISMATCHED)
+                context.report_proof(MISMATCHED)
                 raise CommitConflict("Another writer won.")
 
-        record = run(Table(deed=deed, proofs=[PROVEN, PROVEN]))
+        record = run(FakeTable(script=script, proofs=[PROVEN, PROVEN]))
         assert (record.state, record.attempts) == (RunState.SUCCEEDED, 2)
         assert record.value_proof == replace(PROVEN, mismatch=MISMATCHED.mismatch)
 
     @pytest.mark.parametrize(("job_id", "is_kept"), [(JOB, True), (uuid4(), False), (None, False)])
-    def test_a_mismatch_of_an_earlier_attempt_of_the_job_is_not_forgotten(
-        self, job_id: UUID | None, is_kept: bool
-    ) -> None:
-        record = run(Table(proofs=[PROVEN]), attempt=2, verification=Switched(job_id))
+    def test_a_mismatch_of_an_earlier_attempt_of_the_job_is_kept(self, job_id: UUID | None, is_kept: bool) -> None:
+        record = run(FakeTable(proofs=[PROVEN]), attempt=2, verification=NativeDisabledStore(job_id))
         assert record.value_proof == (replace(PROVEN, mismatch=MISMATCHED.mismatch) if is_kept else PROVEN)
         assert ("changed values of column price" in record.message) == is_kept
 
-    def test_a_job_that_was_done_by_an_earlier_attempt_keeps_its_mismatch(self) -> None:
-        record = run(Table(commit(1)), attempt=2, verification=Switched(JOB))
+    def test_a_job_that_an_earlier_attempt_committed_keeps_its_mismatch(self) -> None:
+        record = run(FakeTable(commit(1)), attempt=2, verification=NativeDisabledStore(JOB))
         assert record.value_proof == ValueProof(level=ProofLevel.SAMPLED, mismatch=MISMATCHED.mismatch)
 
 
-class Switched:
-    """A store in which a mismatch has switched the native rewrite off."""
+class NativeDisabledStore:
+    """A verification store in which a mismatch has disabled the native rewrite."""
 
     def __init__(self, job_id: UUID | None) -> None:
         self._job_id = job_id

@@ -1,4 +1,4 @@
-"""Keys and session tokens: made at random, shown once, kept as digests."""
+"""API keys and session tokens: random, shown once, stored only as digests."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ class NewKey:
     digest: str
 
 
-def new_key() -> NewKey:
+def generate_key() -> NewKey:
     key_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
-    return NewKey(key_id, f"{PREFIX}_{key_id}_{secret}", digest_of(secret))
+    return NewKey(key_id, f"{PREFIX}_{key_id}_{secret}", compute_digest(secret))
 
 
-def new_token() -> str:
+def generate_session_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def split_key(text: str) -> tuple[str, str] | None:
-    """Its id and its secret; None when it is no key of ours."""
-    found = _KEY.fullmatch(text)
-    return None if found is None else (found[1], found[2])
+def parse_key(text: str) -> tuple[str, str] | None:
+    """Returns the id and the secret of an API key, or None if the text does not have the form of one."""
+    match = _KEY.fullmatch(text)
+    return None if match is None else (match[1], match[2])
 
 
-def digest_of(secret: str) -> str:
+def compute_digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
-def matches(secret: str, digest: str) -> bool:
-    return hmac.compare_digest(digest_of(secret), digest)
+def matches_digest(secret: str, digest: str) -> bool:
+    return hmac.compare_digest(compute_digest(secret), digest)

@@ -1,4 +1,4 @@
-"""Who is asking: a key, a token or a session, each looked up at most every few seconds."""
+"""Authenticates requests by API key, OIDC token or session cookie, and caches the result for a few seconds."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from icepack.api.auth.api_keys import digest_of, matches, new_token, split_key
-from icepack.api.auth.oidc import Oidc
-from icepack.api.refusals import Unauthenticated
-from icepack.domain.access import LOCAL, Principal, Session
+from icepack.api.auth.api_keys import compute_digest, generate_session_token, matches_digest, parse_key
+from icepack.api.auth.oidc import OidcVerifier
+from icepack.api.errors import Unauthenticated
+from icepack.domain.access import LOCAL_PRINCIPAL, Principal, Session
 from icepack.domain.ports.access import KeyStore, SessionStore
 
-TRUSTED_SECONDS = 5.0
-"""How long somebody is believed without another look: a key that is revoked works that much longer at most."""
-MOST_KNOWN = 10_000
+# A revoked key keeps working for at most this long.
+CACHE_SECONDS = 5.0
+MAX_CACHED = 10_000
+# The same for all reasons, so that a response does not reveal which key ids exist.
+_INVALID_KEY = "The API key is invalid, expired or revoked."
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a request brings along."""
+    """The bearer token or session cookie of a request."""
 
     bearer: str | None = None
     cookie: str | None = None
@@ -30,26 +32,28 @@ class Credentials:
         return f"b:{self.bearer}" if self.bearer is not None else f"c:{self.cookie}"
 
     @property
-    def are_none(self) -> bool:
+    def are_missing(self) -> bool:
         return self.bearer is None and self.cookie is None
 
 
 @dataclass(frozen=True, slots=True)
-class SignIn:
+class Identity:
+    """An authenticated principal, and until when the authentication is valid."""
+
     principal: Principal
     expires_at: datetime | None = None
     key_id: str | None = None
 
 
-class Doorman:
+class Authenticator:
     def __init__(
         self,
         *,
         keys: KeyStore,
         sessions: SessionStore,
-        oidc: Oidc | None,
+        oidc: OidcVerifier | None,
         required: bool,
-        lifetime: timedelta,
+        session_lifetime: timedelta,
         clock: Callable[[], datetime],
         elapsed_seconds: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -57,71 +61,71 @@ class Doorman:
         self._keys = keys
         self._sessions = sessions
         self._oidc = oidc
-        self._lifetime = lifetime
+        self._session_lifetime = session_lifetime
         self._clock = clock
         self._elapsed_seconds = elapsed_seconds
-        self._known: dict[str, tuple[SignIn, float]] = {}
+        self._cache: dict[str, tuple[Identity, float]] = {}
 
-    def remembered(self, credentials: Credentials) -> SignIn | None:
-        """Without a look at the database; None when that is needed."""
+    def get_cached(self, credentials: Credentials) -> Identity | None:
+        """Returns the cached identity without reading the database, or None if there is no fresh one."""
         if not self.required:
-            return SignIn(LOCAL)
-        found = self._known.get(digest_of(credentials.text))
-        if found is None or self._elapsed_seconds() - found[1] > TRUSTED_SECONDS:
+            return Identity(LOCAL_PRINCIPAL)
+        cached = self._cache.get(compute_digest(credentials.text))
+        if cached is None or self._elapsed_seconds() - cached[1] > CACHE_SECONDS:
             return None
-        expires_at = found[0].expires_at
-        return found[0] if expires_at is None or self._clock() < expires_at else None
+        expires_at = cached[0].expires_at
+        return cached[0] if expires_at is None or self._clock() < expires_at else None
 
-    def identify(self, credentials: Credentials) -> SignIn:
-        """Raises Unauthenticated."""
+    def authenticate(self, credentials: Credentials) -> Identity:
+        """Verifies the credentials; raises Unauthenticated."""
         if not self.required:
-            return SignIn(LOCAL)
-        sign_in = self._look_up(credentials)
-        if len(self._known) >= MOST_KNOWN:
-            self._known.clear()
-        self._known[digest_of(credentials.text)] = (sign_in, self._elapsed_seconds())
-        return sign_in
+            return Identity(LOCAL_PRINCIPAL)
+        identity = self._verify(credentials)
+        if len(self._cache) >= MAX_CACHED:
+            self._cache.clear()
+        self._cache[compute_digest(credentials.text)] = (identity, self._elapsed_seconds())
+        return identity
 
-    def open_session(self, text: str) -> tuple[str, SignIn]:
-        """Trades a key, or a token, for a session: what the cookie holds, and who it stands for."""
-        sign_in = self._by_bearer(text)
+    def open_session(self, bearer: str) -> tuple[str, Identity]:
+        """Exchanges an API key or an OIDC token for a session; returns the session token and its identity."""
+        identity = self._verify_bearer(bearer)
         now = self._clock()
-        ends = [now + self._lifetime, *([sign_in.expires_at] if sign_in.expires_at else [])]
-        token = new_token()
-        session = Session(principal=sign_in.principal, expires_at=min(ends), key_id=sign_in.key_id)
-        self._sessions.open(digest_of(token), session, now)
-        return token, SignIn(session.principal, session.expires_at, session.key_id)
+        limits = [now + self._session_lifetime, *([identity.expires_at] if identity.expires_at else [])]
+        token = generate_session_token()
+        session = Session(principal=identity.principal, expires_at=min(limits), key_id=identity.key_id)
+        self._sessions.open(compute_digest(token), session, now)
+        return token, Identity(session.principal, session.expires_at, session.key_id)
 
     def end_session(self, token: str) -> None:
-        self._sessions.end(digest_of(token))
-        self._known.pop(digest_of(Credentials(cookie=token).text), None)
+        self._sessions.end(compute_digest(token))
+        self._cache.pop(compute_digest(Credentials(cookie=token).text), None)
 
-    def forget(self) -> None:
-        """After a key has ended, everybody is looked at anew."""
-        self._known = {}
+    def clear_cache(self) -> None:
+        """Makes the revocation of a key take effect immediately in this process."""
+        self._cache = {}
 
-    def _look_up(self, credentials: Credentials) -> SignIn:
+    def _verify(self, credentials: Credentials) -> Identity:
         if credentials.bearer is not None:
-            return self._by_bearer(credentials.bearer)
+            return self._verify_bearer(credentials.bearer)
         if credentials.cookie is None:
             raise Unauthenticated
-        session = self._sessions.find(digest_of(credentials.cookie), self._clock())
+        session = self._sessions.find(compute_digest(credentials.cookie), self._clock())
         if session is None:
             raise Unauthenticated("The session has ended.")
-        return SignIn(session.principal, session.expires_at, session.key_id)
+        return Identity(session.principal, session.expires_at, session.key_id)
 
-    def _by_bearer(self, text: str) -> SignIn:
-        parts = split_key(text)
+    def _verify_bearer(self, bearer: str) -> Identity:
+        parts = parse_key(bearer)
         if parts is not None:
-            return self._by_key(*parts)
+            return self._verify_key(*parts)
         if self._oidc is None:
-            raise Unauthenticated("The key is not valid.")
-        principal, expires_at = self._oidc.verify(text)
-        return SignIn(principal, expires_at)
+            raise Unauthenticated(_INVALID_KEY)
+        principal, expires_at = self._oidc.verify(bearer)
+        return Identity(principal, expires_at)
 
-    def _by_key(self, key_id: str, secret: str) -> SignIn:
+    def _verify_key(self, key_id: str, secret: str) -> Identity:
         found = self._keys.find(key_id)
-        if found is None or not matches(secret, found[1]) or not found[0].is_valid(self._clock()):
-            raise Unauthenticated("The key is not valid.")
+        if found is None or not matches_digest(secret, found[1]) or not found[0].is_valid(self._clock()):
+            raise Unauthenticated(_INVALID_KEY)
         key = found[0]
-        return SignIn(key.principal, key.expires_at, key.id)
+        return Identity(key.principal, key.expires_at, key.id)

@@ -1,4 +1,4 @@
-"""What policies and schedules would change, before anything is saved; made from the cache alone."""
+"""Previews what policy and schedule overrides would change, from the table cache and without saving anything."""
 
 from __future__ import annotations
 
@@ -7,50 +7,59 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from icepack.api.overrides.validation import policy_entries, schedule_entries
-from icepack.api.schemas.fleet import PutPolicies, PutSchedules
-from icepack.config import CompactionConfig, added_rules, added_schedules, base_policy, policy_rules, timetable
+from icepack.api.overrides.validation import parse_policies, parse_schedules
+from icepack.api.schemas.policies import PutPolicies
+from icepack.api.schemas.schedules import PutSchedules
+from icepack.config import (
+    CompactionConfig,
+    build_base_policy,
+    build_policy_rules,
+    build_timetable,
+    parse_policy_overrides,
+    parse_schedule_overrides,
+)
 from icepack.config.policy_block import PolicyBlock
 from icepack.domain.access import Scopes
 from icepack.domain.plan.cost import CostModel
 from icepack.domain.plan.expression import parse_filter
-from icepack.domain.plan.pruning import may_match
+from icepack.domain.plan.pruning import find_matching_partitions
 from icepack.domain.policy import Policy, PolicyRule, resolve_policy
-from icepack.domain.ports.access import OverrideStore
-from icepack.domain.ports.queue import CachedTable, TableCache, TableSummary
-from icepack.domain.recommendation.recommend import PastRun, Recommendation, Situation, recommend
+from icepack.domain.ports.overrides import OverrideStore
+from icepack.domain.ports.table_cache import CachedTable, TableCache, TableSummary
+from icepack.domain.recommendation import PastRun, Recommendation, Situation, recommend
 from icepack.domain.scheduling.schedule import ScheduleEntry, Timetable
 from icepack.domain.table import TableId
 from icepack.errors import ConfigError
-from icepack.service.fleet.upcoming import Outlook, Upcoming, forecast
+from icepack.service.fleet.upcoming import ForecastQuery, UpcomingRun, forecast_runs
 from icepack.service.live_overrides import POLICIES, SCHEDULES
-from icepack.service.views.table_index import Directory, Listing
+from icepack.service.views.table_index import TableIndex, TableListing
 
-LENS = ("target_file_size", "small_file_threshold")
-"""Settings by which a table's files are measured: a cached status was measured by the old ones."""
+# Settings that decide which files count as small. The cached status was computed with the old ones.
+_INSPECTION_SETTINGS = ("target_file_size", "small_file_threshold")
 
 
-class Past(Protocol):
+class RunHistory(Protocol):
     def past_runs(self, table: TableId) -> list[PastRun]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyChange:
-    """One table whose effective policy would be another."""
+    """A table whose effective policy would change."""
 
     table: TableId
+    # The values before and after, by setting.
     settings: Mapping[str, tuple[Any, Any]]
-    """Before and after."""
     before: Recommendation
     after: Recommendation
+    # Whether the new settings also change which files count as small. If so, the recommendation is
+    # only an estimate until the table is inspected again.
     estimated: bool
-    """Whether the new settings also change what is measured: then the next look at the table will tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyPreview:
+    # The number of tables whose effective policy would change.
     tables: int
-    """Tables whose effective policy would be another."""
     changes: tuple[PolicyChange, ...]
 
 
@@ -71,144 +80,151 @@ class SchedulePreview:
     since: datetime
     until: datetime
     timezone: str
+    # The number of tables whose schedule would change.
     tables: int
-    """Tables whose schedule would be another."""
     changes: tuple[ScheduleChange, ...]
-    runs: tuple[Upcoming, ...]
-    """Of these tables, in order."""
+    # The runs on these tables, in order.
+    runs: tuple[UpcomingRun, ...]
     total: int
 
 
-class Previews:
+class OverridePreviews:
     def __init__(
         self,
         *,
         config: CompactionConfig,
         overrides: OverrideStore,
-        directory: Directory,
+        table_index: TableIndex,
         cache: TableCache,
-        past: Past,
+        history: RunHistory,
         model: CostModel,
         clock: Callable[[], datetime],
     ) -> None:
         self._config = config
-        self._base = base_policy(config)
-        self._rules = policy_rules(config)
+        self._base = build_base_policy(config)
+        self._rules = build_policy_rules(config)
         self._overrides = overrides
-        self._directory = directory
+        self._table_index = table_index
         self._cache = cache
-        self._past = past
+        self._history = history
         self._model = model
         self._clock = clock
 
-    def policies(self, asked: PutPolicies, scopes: Scopes, limit: int) -> PolicyPreview:
-        entries = policy_entries(asked, self._config.strategies_on)
-        old = added_rules(self._overrides.read(POLICIES).entries)
-        new = added_rules(entries)
+    def preview_policies(self, request: PutPolicies, scopes: Scopes, limit: int) -> PolicyPreview:
+        entries = parse_policies(request, self._config.enabled_strategies)
+        old = parse_policy_overrides(self._overrides.read(POLICIES).entries)
+        new = parse_policy_overrides(entries)
         before, after = (*self._rules, *old), (*self._rules, *new)
-        listing = self._directory.listing().within(scopes)
-        differing = [item.table for item in _concerned(listing, old, new) if self._differs(item, before, after)]
-        found = (self._change(table, before, after) for table in differing[:limit])
-        return PolicyPreview(tables=len(differing), changes=tuple(change for change in found if change is not None))
+        listing = self._table_index.listing().within(scopes)
+        affected = _find_affected(listing, old, new)
+        changed = [summary.table for summary in affected if self._differs(summary, before, after)]
+        changes = (self._compare_policies(table, before, after) for table in changed[:limit])
+        return PolicyPreview(tables=len(changed), changes=tuple(change for change in changes if change is not None))
 
-    def _differs(self, item: TableSummary, before: Sequence[PolicyRule], after: Sequence[PolicyRule]) -> bool:
-        properties = item.brief.properties
-        return self._policy(before, item.table, properties) != self._policy(after, item.table, properties)
+    def _differs(self, summary: TableSummary, before: Sequence[PolicyRule], after: Sequence[PolicyRule]) -> bool:
+        properties = summary.brief.properties
+        return self._resolve(before, summary.table, properties) != self._resolve(after, summary.table, properties)
 
-    def _policy(self, rules: Sequence[PolicyRule], table: TableId, properties: Mapping[str, str]) -> Policy:
+    def _resolve(self, rules: Sequence[PolicyRule], table: TableId, properties: Mapping[str, str]) -> Policy:
         try:
             return resolve_policy(self._base, rules, table, properties)
         except ConfigError:
             return resolve_policy(self._base, rules, table, {})
 
-    def _change(self, table: TableId, before: Sequence[PolicyRule], after: Sequence[PolicyRule]) -> PolicyChange | None:
+    def _compare_policies(
+        self, table: TableId, before: Sequence[PolicyRule], after: Sequence[PolicyRule]
+    ) -> PolicyChange | None:
         cached = self._cache.get(table)
         if cached is None:
             return None
-        old, new = (self._policy(rules, table, cached.status.properties) for rules in (before, after))
-        settings = _settings(old, new)
-        past = [run for run in self._past.past_runs(table) if run.table_uuid == cached.status.table_uuid]
+        old, new = (self._resolve(rules, table, cached.status.properties) for rules in (before, after))
+        settings = _compare_settings(old, new)
+        past_runs = [run for run in self._history.past_runs(table) if run.table_uuid == cached.status.table_uuid]
         return PolicyChange(
             table=table,
             settings=settings,
-            before=self._recommend(cached, old, past),
-            after=self._recommend(cached, new, past),
-            estimated=any(name in settings for name in LENS),
+            before=self._recommend(cached, old, past_runs),
+            after=self._recommend(cached, new, past_runs),
+            estimated=any(name in settings for name in _INSPECTION_SETTINGS),
         )
 
-    def _recommend(self, cached: CachedTable, policy: Policy, past: Sequence[PastRun]) -> Recommendation:
+    def _recommend(self, cached: CachedTable, policy: Policy, past_runs: Sequence[PastRun]) -> Recommendation:
         now, text = self._clock(), policy.partition_filter
-        matching = may_match(cached.status.partitions, parse_filter(text, now)) if text else None
+        matching = find_matching_partitions(cached.status.partitions, parse_filter(text, now)) if text else None
         return recommend(
             Situation(
                 status=cached.status,
                 health=cached.health,
                 policy=policy,
-                history=past,
+                history=past_runs,
                 model=self._model,
                 now=now,
                 matching=matching,
             )
         )
 
-    def schedules(self, asked: PutSchedules, scopes: Scopes, span: timedelta, limit: int) -> SchedulePreview:
-        entries = schedule_entries(asked, self._config.strategies_on)
-        before = timetable(self._config, added_schedules(self._overrides.read(SCHEDULES).entries))
-        after = timetable(self._config, added_schedules(entries))
-        listing = self._directory.listing().within(scopes)
-        differing = [table for table in listing.by_name if before.entry_for(table) != after.entry_for(table)]
+    def preview_schedules(
+        self, request: PutSchedules, scopes: Scopes, horizon: timedelta, limit: int
+    ) -> SchedulePreview:
+        entries = parse_schedules(request, self._config.enabled_strategies)
+        before = build_timetable(self._config, parse_schedule_overrides(self._overrides.read(SCHEDULES).entries))
+        after = build_timetable(self._config, parse_schedule_overrides(entries))
+        listing = self._table_index.listing().within(scopes)
+        changed = [table for table in listing.by_name if before.entry_for(table) != after.entry_for(table)]
         now = self._clock()
-        shown = differing[:limit]
-        old = self._ahead(before, listing, shown, now, now + span)
-        new = self._ahead(after, listing, shown, now, now + span)
+        shown = changed[:limit]
+        old = self._forecast(before, listing, shown, now, now + horizon)
+        new = self._forecast(after, listing, shown, now, now + horizon)
         return SchedulePreview(
             enabled=self._config.scheduler.enabled,
             since=now,
-            until=now + span,
+            until=now + horizon,
             timezone=str(after.zone),
-            tables=len(differing),
-            changes=tuple(_schedule_change(table, before, after, old, new) for table in shown),
+            tables=len(changed),
+            changes=tuple(_compare_schedules(table, before, after, old, new) for table in shown),
             runs=tuple(new[:limit]),
             total=len(new),
         )
 
-    def _ahead(
-        self, plan: Timetable, listing: Listing, tables: Sequence[TableId], after: datetime, until: datetime
-    ) -> Sequence[Upcoming]:
-        rules = (*self._rules, *added_rules(self._overrides.read(POLICIES).entries))
-        outlook = Outlook(
-            timetable=plan,
-            rhythm=lambda table: plan.rhythm(table, self._policy(rules, table, {}).windows),
-            own_windows=lambda table: self._policy(rules, table, listing.by_name[table].brief.properties).windows,
+    def _forecast(
+        self, timetable: Timetable, listing: TableListing, tables: Sequence[TableId], after: datetime, until: datetime
+    ) -> Sequence[UpcomingRun]:
+        rules = (*self._rules, *parse_policy_overrides(self._overrides.read(POLICIES).entries))
+        query = ForecastQuery(
+            timetable=timetable,
+            cron_schedule=lambda table: timetable.cron_schedule(table, self._resolve(rules, table, {}).windows),
+            own_windows=lambda table: self._resolve(rules, table, listing.by_name[table].brief.properties).windows,
             after=after,
             until=until,
         )
-        return forecast(outlook, tables).runs
+        return forecast_runs(query, tables).runs
 
 
-def _concerned(listing: Listing, old: Sequence[PolicyRule], new: Sequence[PolicyRule]) -> Iterable[TableSummary]:
-    """Tables that a rule means which comes, goes or changes; where only their order does, all that they mean."""
+def _find_affected(
+    listing: TableListing, old: Sequence[PolicyRule], new: Sequence[PolicyRule]
+) -> Iterable[TableSummary]:
+    """Finds the tables that match an added, removed or changed rule, or any rule if the order of rules changed."""
     changed = [rule for rule in old if rule not in new] + [rule for rule in new if rule not in old]
     kept_old, kept_new = [rule for rule in old if rule in new], [rule for rule in new if rule in old]
     patterns = [rule.pattern for rule in (changed if kept_old == kept_new else (*old, *new))]
-    return (item for item in listing.tables if any(pattern.matches(item.table) for pattern in patterns))
+    return (summary for summary in listing.tables if any(pattern.matches(summary.table) for pattern in patterns))
 
 
-def _settings(before: Policy, after: Policy) -> dict[str, tuple[Any, Any]]:
-    """Those that differ, in the words of the configuration."""
-    old, new = _worded(before), _worded(after)
+def _compare_settings(before: Policy, after: Policy) -> dict[str, tuple[Any, Any]]:
+    """Returns the settings that differ, with their values as the configuration file has them."""
+    old, new = _to_configuration(before), _to_configuration(after)
     return {name: (old[name], new[name]) for name in old if old[name] != new[name]}
 
 
-def _worded(policy: Policy) -> dict[str, Any]:
+def _to_configuration(policy: Policy) -> dict[str, Any]:
     block = PolicyBlock.model_validate({field.name: getattr(policy, field.name) for field in fields(policy)})
     return block.model_dump(mode="json")
 
 
-def _schedule_change(
-    table: TableId, before: Timetable, after: Timetable, old: Sequence[Upcoming], new: Sequence[Upcoming]
+def _compare_schedules(
+    table: TableId, before: Timetable, after: Timetable, old: Sequence[UpcomingRun], new: Sequence[UpcomingRun]
 ) -> ScheduleChange:
-    old_runs, new_runs = ([item for item in runs if item.table == table] for runs in (old, new))
+    old_runs, new_runs = ([run for run in runs if run.table == table] for runs in (old, new))
     return ScheduleChange(
         table=table,
         before=before.entry_for(table),

@@ -1,89 +1,95 @@
-"""What is set through the API, read as the configuration would read it; every mistake names its field."""
+"""Validates policy and schedule overrides with the rules of the configuration file; each error names its field."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
-from icepack.api.schemas.fleet import PutPolicies, PutSchedules
+from icepack.api.schemas.policies import PutPolicies
+from icepack.api.schemas.schedules import PutSchedules
 from icepack.config.policy_block import PolicyEntry, TableEntry
 from icepack.domain.actions import Strategy
 from icepack.errors import ConfigError, InvalidOption
 
+MAX_ERRORS = 50
 Entry = dict[str, Any]
+FieldErrors = list[dict[str, str]]
+Location = tuple[Any, ...]
 
 
-class BadOverride(ConfigError):
-    """Settings that would be a mistake in icepack.yaml too; `mistakes` has each with its field."""
+class InvalidOverride(ConfigError):
+    """Overrides that would also be invalid in icepack.yaml; `errors` has each invalid field with its message."""
 
-    def __init__(self, mistakes: list[dict[str, str]]) -> None:
-        first = mistakes[0]
+    def __init__(self, errors: FieldErrors) -> None:
+        first = errors[0]
         super().__init__(f"{first['field']}: {first['message']}.")
-        self.mistakes = mistakes
+        self.errors = errors
 
 
-def policy_entries(asked: PutPolicies, strategies: Collection[Strategy]) -> list[Entry]:
-    mistakes: list[dict[str, str]] = []
-    entries = [{**item.settings, "match": item.match} for item in asked.overrides]
-    for number, (item, entry) in enumerate(zip(asked.overrides, entries, strict=True)):
+def parse_policies(request: PutPolicies, enabled_strategies: Collection[Strategy]) -> list[Entry]:
+    """Returns the entries as the configuration has them; raises InvalidOverride."""
+    errors: FieldErrors = []
+    entries = [{**item.settings, "match": item.match} for item in request.overrides]
+    for index, (item, entry) in enumerate(zip(request.overrides, entries, strict=True)):
         if "match" in item.settings:
-            mistakes.append(_mistake(f"overrides.{number}.settings.match", "is no policy setting"))
+            errors.append(_error(f"overrides.{index}.settings.match", "is not a policy setting"))
             continue
-        found = _checked(PolicyEntry, entry, lambda loc, n=number: _policy_field(n, loc), mistakes)
-        if found is not None and _is_off(found.strategy, strategies):
-            mistakes.append(_off(f"overrides.{number}.settings.strategy", found.strategy))
-    _raise(mistakes)
+        parsed = _validate(PolicyEntry, entry, partial(_name_policy_field, index), errors)
+        if parsed is not None:
+            errors += _check_strategy(f"overrides.{index}.settings.strategy", parsed.strategy, enabled_strategies)
+    _raise_if_any(errors)
     return entries
 
 
-def schedule_entries(asked: PutSchedules, strategies: Collection[Strategy]) -> list[Entry]:
-    mistakes: list[dict[str, str]] = []
-    entries = [{"name": item.match, "schedule": item.schedule, "options": item.options} for item in asked.overrides]
-    for number, entry in enumerate(entries):
-        found = _checked(TableEntry, entry, lambda loc, n=number: _schedule_field(n, loc), mistakes)
-        if found is not None and _is_off(found.options.strategy, strategies):
-            mistakes.append(_off(f"overrides.{number}.options.strategy", found.options.strategy))
-    _raise(mistakes)
+def parse_schedules(request: PutSchedules, enabled_strategies: Collection[Strategy]) -> list[Entry]:
+    """Returns the entries as the configuration has them; raises InvalidOverride."""
+    errors: FieldErrors = []
+    entries = [{"name": item.match, "schedule": item.schedule, "options": item.options} for item in request.overrides]
+    for index, entry in enumerate(entries):
+        parsed = _validate(TableEntry, entry, partial(_name_schedule_field, index), errors)
+        if parsed is not None:
+            strategy = parsed.options.strategy
+            errors += _check_strategy(f"overrides.{index}.options.strategy", strategy, enabled_strategies)
+    _raise_if_any(errors)
     return entries
 
 
-def _checked(shape: Any, entry: Mapping[str, Any], field: Any, mistakes: list[dict[str, str]]) -> Any:
+def _validate(model: Any, entry: Mapping[str, Any], name_field: Callable[[Location], str], errors: FieldErrors) -> Any:
     try:
-        return shape.model_validate(dict(entry))
+        return model.model_validate(dict(entry))
     except ValidationError as exc:
-        mistakes += [_mistake(field(error["loc"]), str(error["msg"])) for error in exc.errors()]
+        errors += [_error(name_field(error["loc"]), str(error["msg"])) for error in exc.errors()]
     except (InvalidOption, OverflowError, RecursionError) as exc:
-        mistakes.append(_mistake(field(()), str(exc)))
+        errors.append(_error(name_field(()), str(exc)))
     return None
 
 
-def _policy_field(number: int, loc: tuple[Any, ...]) -> str:
-    return _joined(number, loc if loc[:1] in ((), ("match",)) else ("settings", *loc))
+def _name_policy_field(index: int, location: Location) -> str:
+    return _join_field(index, location if location[:1] in ((), ("match",)) else ("settings", *location))
 
 
-def _schedule_field(number: int, loc: tuple[Any, ...]) -> str:
-    return _joined(number, ("match", *loc[1:]) if loc[:1] == ("name",) else loc)
+def _name_schedule_field(index: int, location: Location) -> str:
+    return _join_field(index, ("match", *location[1:]) if location[:1] == ("name",) else location)
 
 
-def _joined(number: int, loc: tuple[Any, ...]) -> str:
-    text = ".".join(map(str, ("overrides", number, *loc)))
+def _join_field(index: int, location: Location) -> str:
+    text = ".".join(map(str, ("overrides", index, *location)))
     return text.encode("ascii", "backslashreplace").decode()
 
 
-def _is_off(strategy: Strategy | None, on: Collection[Strategy]) -> bool:
-    return strategy is not None and strategy not in on
+def _check_strategy(field: str, strategy: Strategy | None, enabled: Collection[Strategy]) -> FieldErrors:
+    if strategy is None or strategy in enabled:
+        return []
+    return [_error(field, f"the strategy {strategy.value} is disabled in the configuration")]
 
 
-def _off(field: str, strategy: Strategy) -> dict[str, str]:
-    return _mistake(field, f"asks for {strategy.value}, which is off")
-
-
-def _mistake(field: str, message: str) -> dict[str, str]:
+def _error(field: str, message: str) -> dict[str, str]:
     return {"field": field, "message": message.rstrip(".")}
 
 
-def _raise(mistakes: list[dict[str, str]]) -> None:
-    if mistakes:
-        raise BadOverride(mistakes[:50])
+def _raise_if_any(errors: FieldErrors) -> None:
+    if errors:
+        raise InvalidOverride(errors[:MAX_ERRORS])

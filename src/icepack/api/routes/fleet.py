@@ -1,82 +1,69 @@
-"""The whole fleet: figures, costs, locks, the audit log."""
+"""The whole fleet: overview, costs, locks and the audit log."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Query
 from pydantic import AwareDatetime
 from starlette.responses import Response
 
-from icepack.api.dependencies import Admin, Viewer
-from icepack.api.parameters import Limit
-from icepack.api.responses import Place, send
-from icepack.api.schemas import examples
-from icepack.api.schemas.examples import listed
+from icepack.api.dependencies import Admin, Limit, Viewer
+from icepack.api.presenters.fleet import present_lock, present_overview
+from icepack.api.responses import Router, json_response
+from icepack.api.schemas.examples.responses import RESPONSES
 from icepack.api.schemas.fleet import AuditPage, CostView, LocksView, OverviewView
-from icepack.domain.access import Role, covered
-from icepack.domain.ports.queue import AuditEvent
+from icepack.domain.access import Role, is_in_scope
 from icepack.domain.serialization import to_json
 
-place = Place("fleet")
+router = Router("fleet")
 
 
-@place.get("/overview", OverviewView, examples.ANSWERS["overview"], role=Role.VIEWER, summary="Figures of the fleet")
+@router.get("/overview", OverviewView, RESPONSES["overview"], role=Role.VIEWER, summary="Overview of the fleet")
 def overview(caller: Viewer) -> Response:
-    """Of all tables that may be seen; jobs are counted at most two seconds ago."""
-    found = caller.parts.figures.overview(caller.sees)
-    off = caller.parts.figures.native_disabled()
-    return send(
-        {
-            "tables": found.tables,
-            "trend": found.trend,
-            "maintenance": found.maintenance,
-            "sickest": [listed(item) | {"native_disabled": item.table in off} for item in found.sickest],
-            "workers": found.workers,
-            "jobs": dict(found.jobs),
-            "jobs_last_day": dict(found.jobs_last_day),
-            "cache": to_json(found.cache),
-            "native_disabled": found.native_disabled,
-        }
-    )
+    """Covers all visible tables; job counts are cached for two seconds."""
+    statistics = caller.services.statistics
+    return json_response(present_overview(statistics.overview(caller.visible_scopes), statistics.native_disabled()))
 
 
-@place.get("/cost", CostView, examples.ANSWERS["cost"], role=Role.VIEWER, summary="Costs, estimated and realised")
+@router.get("/cost", CostView, RESPONSES["cost"], role=Role.VIEWER, summary="Estimated and realised costs")
 def cost(
-    caller: Viewer, days: Annotated[int, Query(ge=1, le=366, description="How far to look back.")] = 30
+    caller: Viewer, days: Annotated[int, Query(ge=1, le=366, description="How many days to look back.")] = 30
 ) -> Response:
-    """Added up at most half a minute ago."""
-    return send(caller.parts.figures.cost(caller.sees, days))
+    """The result is cached for 30 seconds."""
+    return json_response(caller.services.statistics.cost(caller.visible_scopes, days))
 
 
-@place.get("/locks", LocksView, examples.ANSWERS["locks"], role=Role.VIEWER, summary="Who works on which table")
+@router.get("/locks", LocksView, RESPONSES["locks"], role=Role.VIEWER, summary="Table locks")
 def list_locks(caller: Viewer) -> Response:
-    """Held by workers and by commands."""
-    held = caller.parts.locks.list_locks()
-    mine = [lock for lock in held if covered(caller.sees, lock.table)]
-    return send({"locks": [{**to_json(lock), "table_name": str(lock.table)} for lock in mine]})
+    """Returns the locks of workers and of commands."""
+    locks = caller.services.locks.list_locks()
+    visible = [lock for lock in locks if is_in_scope(caller.visible_scopes, lock.table)]
+    return json_response({"locks": [present_lock(lock) for lock in visible]})
 
 
-@place.get("/audit", AuditPage, examples.ANSWERS["audit"], role=Role.ADMIN, summary="Who changed what, and when")
+@router.get("/audit", AuditPage, RESPONSES["audit"], role=Role.ADMIN, summary="Audit log")
 def list_audit(
     caller: Admin,
-    actor: Annotated[str | None, Query(max_length=2000, description="Only by this one.")] = None,
-    action: Annotated[str | None, Query(max_length=200, description="Only of this kind.")] = None,
-    subject: Annotated[str | None, Query(max_length=2000, description="Only about this.")] = None,
-    since: Annotated[AwareDatetime | None, Query(description="Only from this moment on.")] = None,
+    actor: Annotated[str | None, Query(max_length=2000, description="Only entries of this actor.")] = None,
+    action: Annotated[str | None, Query(max_length=200, description="Only entries with this action.")] = None,
+    subject: Annotated[str | None, Query(max_length=2000, description="Only entries with this subject.")] = None,
+    since: Annotated[AwareDatetime | None, Query(description="Only entries at or after this time.")] = None,
     limit: Limit = 100,
-    before: Annotated[int | None, Query(ge=0, lt=2**63, description="Older than this number.")] = None,
+    before: Annotated[
+        int | None, Query(ge=0, lt=2**63, description="Only entries before this number: the next page.")
+    ] = None,
 ) -> Response:
-    """The newest first. Who is no admin everywhere sees what concerns their own tables."""
-    scopes = caller.principal.scopes(Role.ADMIN)
-    found = caller.parts.audit.entries(
-        actor=actor, action=action, subject=subject, since=since, limit=limit + 1, before=before, scopes=scopes
+    """Returns the newest entries first. Admins of some tables only see the entries about those tables."""
+    entries = caller.services.audit.entries(
+        actor=actor,
+        action=action,
+        subject=subject,
+        since=since,
+        limit=limit + 1,
+        before=before,
+        scopes=caller.principal.scopes(Role.ADMIN),
     )
-    shown = found[:limit]
-    more = shown[-1].number if len(found) > limit else None
-    return send({"entries": [_shown(entry) for entry in shown], "next_before": more})
-
-
-def _shown(entry: AuditEvent) -> dict[str, Any]:
-    document: dict[str, Any] = to_json(entry)
-    return document
+    page = entries[:limit]
+    next_before = page[-1].number if len(entries) > limit else None
+    return json_response({"entries": [to_json(entry) for entry in page], "next_before": next_before})

@@ -1,8 +1,7 @@
-"""Jobs: list, show, cancel, retry, follow."""
+"""Jobs: list, show, cancel and retry."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 from uuid import UUID
 
@@ -10,121 +9,108 @@ from fastapi import Query
 from pydantic import AwareDatetime
 from starlette.responses import Response
 
-from icepack.api.dependencies import Caller, Operator, Viewer
-from icepack.api.parameters import JobId, Limit
-from icepack.api.presenters.jobs import accepted, listed_text, shown
-from icepack.api.responses import Place, send
-from icepack.api.schemas import examples
-from icepack.api.schemas.fleet import JobPlan
-from icepack.api.schemas.jobs import JobAccepted, JobEvents, JobPage, JobView
+from icepack.api.dependencies import Caller, JobId, Limit, Operator, Viewer
+from icepack.api.presenters.jobs import present_accepted_job, present_job, present_job_plan, render_list_item
+from icepack.api.responses import Router, json_response
+from icepack.api.schemas.examples.responses import RESPONSES
+from icepack.api.schemas.jobs import JobAccepted, JobEvents, JobPlan, JobsView, JobView
 from icepack.domain.access import Role
 from icepack.domain.actions import ActionKind, Compact
 from icepack.domain.job import Job, JobFilter, JobNotFound, JobState
-from icepack.service.submission import Accepted
+from icepack.service.submission import AcceptedJob
 
-place = Place("jobs")
-MOST_PARTITIONS = 1000
+router = Router("jobs")
 
 
-@place.get("/jobs", JobPage, examples.ANSWERS["jobs"], role=Role.VIEWER, summary="Jobs, the newest first")
+@router.get("/jobs", JobsView, RESPONSES["jobs"], role=Role.VIEWER, summary="List jobs")
 def list_jobs(
     caller: Viewer,
-    state: Annotated[list[JobState] | None, Query(max_length=5, description="Only in these states.")] = None,
-    table: Annotated[str | None, Query(max_length=2000, description="Only of this table.")] = None,
-    catalog: Annotated[str | None, Query(max_length=2000, description="Only of this catalog.")] = None,
-    action: Annotated[ActionKind | None, Query(description="Only of this action.")] = None,
-    requester: Annotated[str | None, Query(max_length=2000, description="Only those that this one asked for.")] = None,
-    since: Annotated[AwareDatetime | None, Query(description="Only those that had not ended before then.")] = None,
-    until: Annotated[AwareDatetime | None, Query(description="Only those that were asked for before then.")] = None,
+    state: Annotated[list[JobState] | None, Query(max_length=5, description="Only jobs in these states.")] = None,
+    table: Annotated[str | None, Query(max_length=2000, description="Only jobs of this table.")] = None,
+    catalog: Annotated[str | None, Query(max_length=2000, description="Only jobs of this catalog.")] = None,
+    action: Annotated[ActionKind | None, Query(description="Only jobs with this action.")] = None,
+    requester: Annotated[str | None, Query(max_length=2000, description="Only jobs of this requester.")] = None,
+    since: Annotated[AwareDatetime | None, Query(description="Only jobs that did not finish before this time.")] = None,
+    until: Annotated[AwareDatetime | None, Query(description="Only jobs that were submitted before this time.")] = None,
     limit: Limit = 25,
-    before: Annotated[int | None, Query(ge=0, lt=2**63, description="Older than this number: the page after.")] = None,
+    before: Annotated[
+        int | None, Query(ge=0, lt=2**63, description="Only jobs before this number: the next page.")
+    ] = None,
 ) -> Response:
-    """Filters narrow one another; `next_before` of one page is `before` of the next."""
-    parts = caller.parts
+    """Returns the newest jobs that match all filters; pass `next_before` as `before` to get the next page."""
+    services, visible = caller.services, caller.visible_scopes
     wanted = JobFilter(
         states=frozenset(state or ()),
-        table=parts.directory.listing().within(caller.sees).find(table) if table else None,
+        table=services.table_index.listing().within(visible).find(table) if table else None,
         catalog=catalog,
         kind=action,
         requester=requester,
         since=since,
         until=until,
     )
-    found, more = parts.board.job_texts(wanted, caller.sees, limit=limit, before=before)
-    now = parts.clock()
-    texts = ",".join(listed_text(job, now) for job in found)
-    body = f'{{"jobs":[{texts}],"next_before":{"null" if more is None else more}}}'
-    return Response(body, media_type="application/json")
+    jobs, next_before = services.fleet_queries.list_jobs_as_json(wanted, visible, limit=limit, before=before)
+    now = services.clock()
+    return json_response({"jobs": [render_list_item(job, now) for job in jobs], "next_before": next_before})
 
 
-@place.get("/jobs/{job_id}", JobView, examples.ANSWERS["job"], role=Role.VIEWER, summary="One job and its progress")
+@router.get("/jobs/{job_id}", JobView, RESPONSES["job"], role=Role.VIEWER, summary="Get a job and its progress")
 def get_job(caller: Viewer, job_id: JobId) -> Response:
-    """`details` is the record of the run that ended it."""
-    return send(shown(_seen(caller, job_id), caller.parts.clock()))
+    """Once the job has finished, `details` is the record of its run."""
+    return json_response(present_job(_get_visible_job(caller, job_id), caller.services.clock()))
 
 
-@place.get("/jobs/{job_id}/events", JobEvents, examples.ANSWERS["events"], role=Role.VIEWER, summary="A job's story")
+@router.get("/jobs/{job_id}/events", JobEvents, RESPONSES["events"], role=Role.VIEWER, summary="Events of a job")
 def get_job_events(caller: Viewer, job_id: JobId) -> Response:
-    """The oldest first."""
-    _seen(caller, job_id)
-    return send({"events": caller.parts.jobs.events(job_id)})
+    """Returns the oldest events first."""
+    _get_visible_job(caller, job_id)
+    return json_response({"events": caller.services.jobs.events(job_id)})
 
 
-@place.get("/jobs/{job_id}/plan", JobPlan, examples.ANSWERS["job_plan"], role=Role.VIEWER, summary="A job's plan")
+@router.get("/jobs/{job_id}/plan", JobPlan, RESPONSES["job_plan"], role=Role.VIEWER, summary="Plan of a job")
 def get_job_plan(caller: Viewer, job_id: JobId) -> Response:
-    """Which partitions a compaction takes and why not the others, estimated from the cached status of its table."""
-    job, intake = _seen(caller, job_id), caller.parts.intake
-    cached = intake.known(job.table)
+    """Returns which partitions a compaction selects and why, estimated from the cached status of its table."""
+    job, submitter = _get_visible_job(caller, job_id), caller.services.submitter
+    cached = submitter.get_table(job.table)
     action = job.action if isinstance(job.action, Compact) else None
-    verdicts = intake.why(cached, action) if action else {}
-    shown = sorted(verdicts.items(), key=lambda item: (not item[1].planned, item[0]))[:MOST_PARTITIONS]
-    return send(
-        {
-            "job_id": job.id,
-            "table_name": str(job.table),
-            "observed_at": cached.status.observed_at,
-            "looked_at_since": job.started_at is not None and cached.status.observed_at > job.started_at,
-            "compaction": intake.plan(cached, action) if action else None,
-            "partitions": [{"path": key.path, "spec_id": key.spec_id, **asdict(why)} for key, why in shown],
-            "partitions_total": len(verdicts),
-        }
-    )
+    plan = submitter.plan(cached, action) if action else None
+    explanations = submitter.explain_partitions(cached, action) if action else {}
+    return json_response(present_job_plan(job, cached, plan, explanations))
 
 
-@place.post("/jobs/{job_id}/cancel", JobView, examples.ANSWERS["job"], role=Role.OPERATOR, summary="Cancel a job")
+@router.post("/jobs/{job_id}/cancel", JobView, RESPONSES["job"], role=Role.OPERATOR, summary="Cancel a job")
 def cancel_job(caller: Operator, job_id: JobId) -> Response:
-    """At once if it is queued; a running one stops within seconds, before its next commit."""
-    job = _mine(caller, job_id)
-    cancelled = caller.parts.jobs.cancel(job_id, by=caller.name)
-    caller.note("jobs.cancel", str(job_id), cancelled.state.value, table=job.table)
-    return send(shown(cancelled, caller.parts.clock()))
+    """Cancels a queued job immediately; a running one stops within seconds, before its next commit."""
+    job = _get_own_job(caller, job_id)
+    cancelled = caller.services.jobs.cancel(job_id, by=caller.name)
+    caller.record_audit("jobs.cancel", str(job_id), cancelled.state.value, table=job.table)
+    return json_response(present_job(cancelled, caller.services.clock()))
 
 
-@place.post(
+@router.post(
     "/jobs/{job_id}/retry",
     JobAccepted,
-    examples.ANSWERS["accepted"],
+    RESPONSES["accepted"],
     role=Role.OPERATOR,
     status=202,
-    summary="Ask for a finished job once more",
+    summary="Retry a finished job",
 )
 def retry_job(caller: Operator, job_id: JobId) -> Response:
-    """A new job that asks for the same."""
-    job = _mine(caller, job_id)
-    submission = caller.parts.jobs.retry(job_id, requester=caller.name)
-    caller.note("jobs.retry", str(job_id), str(submission.job.id), table=job.table)
-    return send(accepted(Accepted(submission=submission, estimate=None)), 202)
+    """Submits a new job with the same action and parameters."""
+    job = _get_own_job(caller, job_id)
+    submission = caller.services.jobs.retry(job_id, requester=caller.name)
+    caller.record_audit("jobs.retry", str(job_id), str(submission.job.id), table=job.table)
+    return json_response(present_accepted_job(AcceptedJob(submission=submission, estimate=None)), 202)
 
 
-def _seen(caller: Caller, job_id: UUID) -> Job:
-    """Who may not see its table is not told of the job either."""
-    job = caller.parts.jobs.get(job_id)
-    if not caller.principal.may(Role.VIEWER, job.table):
+def _get_visible_job(caller: Caller, job_id: UUID) -> Job:
+    """Raises JobNotFound also for jobs of tables that the caller may not see."""
+    job = caller.services.jobs.get(job_id)
+    if not caller.principal.has_role(Role.VIEWER, job.table):
         raise JobNotFound(job_id)
     return job
 
 
-def _mine(caller: Caller, job_id: UUID) -> Job:
-    job = _seen(caller, job_id)
-    caller.must(Role.OPERATOR, job.table)
+def _get_own_job(caller: Caller, job_id: UUID) -> Job:
+    job = _get_visible_job(caller, job_id)
+    caller.require_role(Role.OPERATOR, job.table)
     return job

@@ -1,4 +1,4 @@
-"""What probes and scrapers ask for; also at the root, where they look."""
+"""Health probes and metrics; they are also served at the root, where probes and scrapers expect them."""
 
 from __future__ import annotations
 
@@ -6,54 +6,48 @@ from fastapi import Request
 from starlette.responses import Response
 
 from icepack import __version__
-from icepack.api.dependencies import Anybody, Viewer, parts_of
-from icepack.api.responses import Place, send
-from icepack.api.schemas import examples
-from icepack.api.schemas.jobs import Liveness, Readiness
+from icepack.api.dependencies import Anonymous, Viewer, get_services
+from icepack.api.responses import Router, json_response
+from icepack.api.schemas.examples.responses import METRICS, RESPONSES
+from icepack.api.schemas.probes import Liveness, Readiness
 from icepack.domain.access import Role
 
-place = Place("probes")
+router = Router("probes")
 
 
-@place.get(
-    "/health",
-    Liveness,
-    examples.ANSWERS["health"],
-    role=None,
-    dependencies=[Anybody],
-    summary="Whether the service lives",
+@router.get(
+    "/health", Liveness, RESPONSES["health"], role=None, dependencies=[Anonymous], summary="Liveness of the service"
 )
 def health() -> Response:
-    """Asks nothing of anybody."""
-    return send({"status": "ok", "version": __version__})
+    """Succeeds as long as the process responds; it checks no other component."""
+    return json_response({"status": "ok", "version": __version__})
 
 
-@place.get(
+@router.get(
     "/health/ready",
     Readiness,
-    examples.ANSWERS["ready"],
+    RESPONSES["ready"],
     role=None,
-    dependencies=[Anybody],
-    summary="Whether it can do its work",
-    also={503: {"model": Readiness, "description": "It cannot."}},
+    dependencies=[Anonymous],
+    summary="Readiness of the service",
+    extra_responses={503: {"model": Readiness, "description": "The state database is unreachable."}},
 )
 def ready(request: Request) -> Response:
-    """503 only without a database; what is degraded says so."""
-    found = parts_of(request).readiness.read()
-    status = 503 if found.status == "unavailable" else 200
-    return send(found, status)
+    """Returns 503 only if the state database is unreachable; other problems make the status `degraded`."""
+    readiness = get_services(request).readiness.read()
+    return json_response(readiness, 503 if readiness.status == "unavailable" else 200)
 
 
-@place.get(
+@router.get(
     "/metrics",
     None,
-    examples.METRICS,
+    METRICS,
     role=Role.VIEWER,
     media_type="text/plain; version=0.0.4; charset=utf-8",
-    summary="Figures for Prometheus",
+    summary="Metrics for Prometheus",
 )
 def metrics(caller: Viewer) -> Response:
-    """They are of all tables, so this needs a viewer of every catalog."""
-    caller.must_everywhere(Role.VIEWER, "metrics")
-    body, content_type = caller.parts.exposition()
+    """Covers all tables, so it requires a viewer of every catalog."""
+    caller.require_role_everywhere(Role.VIEWER, "metrics")
+    body, content_type = caller.services.exposition()
     return Response(body, media_type=content_type)

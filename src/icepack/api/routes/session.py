@@ -1,88 +1,80 @@
-"""Sessions: a key is traded for a cookie that scripts cannot read and other sites cannot use."""
+"""Sessions: a key is exchanged for a cookie that scripts cannot read and other sites cannot use."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import Body, Request
+from fastapi import Request
 from starlette.responses import Response
 
-from icepack.api.auth.authenticator import SignIn
-from icepack.api.dependencies import COOKIE, Caller, Viewer, credentials_of, origin_of, parts_of
-from icepack.api.refusals import Unauthenticated
-from icepack.api.responses import Place, send
-from icepack.api.schemas import examples
-from icepack.api.schemas.jobs import SessionRequest, SessionView
-from icepack.domain.access import LOCAL, Role
+from icepack.api.auth.authenticator import Identity
+from icepack.api.dependencies import (
+    SESSION_COOKIE,
+    Caller,
+    Viewer,
+    example_body,
+    get_client_address,
+    get_services,
+    read_credentials,
+)
+from icepack.api.errors import Unauthenticated
+from icepack.api.presenters.access import present_session
+from icepack.api.responses import Router, json_response
+from icepack.api.schemas.examples.responses import RESPONSES
+from icepack.api.schemas.session import SessionRequest, SessionView
+from icepack.domain.access import LOCAL_PRINCIPAL, Role
 
-place = Place("session")
+router = Router("session")
 
 
-@place.post("/session", SessionView, examples.ANSWERS["session"], role=None, summary="Sign in with a key")
-def open_session(
-    request: Request,
-    asked: Annotated[
-        SessionRequest | None, Body(openapi_examples={"key": {"value": examples.REQUESTS["session"]}})
-    ] = None,
-) -> Response:
-    """The key in the body, or in the Authorization header; the answer sets an HttpOnly, SameSite cookie."""
-    parts, origin = parts_of(request), origin_of(request)
-    text = (asked.key if asked else None) or credentials_of(request).bearer
-    if not parts.doorman.required:
-        return send(_view(SignIn(LOCAL), authentication=False))
-    parts.failures.check(origin)
+@router.post("/session", SessionView, RESPONSES["session"], role=None, summary="Sign in with a key")
+def open_session(request: Request, body: Annotated[SessionRequest | None, example_body("session")] = None) -> Response:
+    """Takes the key from the body or the Authorization header, and sets an HttpOnly, SameSite cookie."""
+    services, address = get_services(request), get_client_address(request)
+    key = (body.key if body else None) or read_credentials(request).bearer
+    if not services.authenticator.required:
+        return json_response(present_session(Identity(LOCAL_PRINCIPAL), is_authentication_required=False))
+    services.failure_limiter.check(address)
     try:
-        token, sign_in = parts.doorman.open_session(text or "")
+        token, identity = services.authenticator.open_session(key or "")
     except Unauthenticated:
-        parts.failures.take(origin)
+        services.failure_limiter.acquire(address)
         raise
-    _note(request, sign_in)
-    answer = send(_view(sign_in, authentication=True))
-    answer.set_cookie(
-        COOKIE,
+    _record_sign_in(request, identity)
+    response = json_response(present_session(identity, is_authentication_required=True))
+    response.set_cookie(
+        SESSION_COOKIE,
         token,
-        expires=sign_in.expires_at,
+        expires=identity.expires_at,
         httponly=True,
         samesite="strict",
-        secure=parts.secure_cookies,
+        secure=services.secure_cookies,
         path="/",
     )
-    return answer
+    return response
 
 
-@place.get("/session", SessionView, examples.ANSWERS["session"], role=Role.VIEWER, summary="Who is signed in")
+@router.get("/session", SessionView, RESPONSES["session"], role=Role.VIEWER, summary="The signed-in caller")
 def get_session(caller: Viewer) -> Response:
-    """And in which role."""
-    doorman = caller.parts.doorman
-    known = doorman.remembered(caller.credentials) or SignIn(caller.principal)
-    return send(_view(known, authentication=doorman.required))
+    """Returns the name, the roles and their scopes."""
+    authenticator = caller.services.authenticator
+    identity = authenticator.get_cached(caller.credentials) or Identity(caller.principal)
+    return json_response(present_session(identity, is_authentication_required=authenticator.required))
 
 
-@place.route("DELETE", "/session", None, "", role=Role.VIEWER, status=204, summary="Sign out")
+@router.delete("/session", None, "", role=Role.VIEWER, status=204, summary="Sign out")
 def end_session(caller: Viewer) -> Response:
-    """The cookie is worth nothing afterwards."""
+    """Ends the session and deletes its cookie."""
+    services = caller.services
     if caller.credentials.cookie is not None:
-        caller.parts.doorman.end_session(caller.credentials.cookie)
-        caller.note("session.end", caller.name, "ended")
-    answer = Response(status_code=204)
-    answer.delete_cookie(COOKIE, path="/", httponly=True, samesite="strict", secure=caller.parts.secure_cookies)
-    return answer
+        services.authenticator.end_session(caller.credentials.cookie)
+        caller.record_audit("session.end", caller.name, "ended")
+    response = Response(status_code=204)
+    response.delete_cookie(SESSION_COOKIE, path="/", httponly=True, samesite="strict", secure=services.secure_cookies)
+    return response
 
 
-def _note(request: Request, sign_in: SignIn) -> None:
-    parts = parts_of(request)
-    caller = Caller(sign_in.principal, origin_of(request), "", credentials_of(request), parts)
-    caller.note("session.open", caller.name, "opened")
-
-
-def _view(sign_in: SignIn, *, authentication: bool) -> dict[str, Any]:
-    principal = sign_in.principal
-    return {
-        "name": principal.name,
-        "role": principal.role,
-        "grants": [
-            {"role": grant.role, "scopes": [str(scope) for scope in grant.scopes]} for grant in principal.grants
-        ],
-        "expires_at": sign_in.expires_at,
-        "authentication": authentication,
-    }
+def _record_sign_in(request: Request, identity: Identity) -> None:
+    address, credentials = get_client_address(request), read_credentials(request)
+    caller = Caller(identity.principal, address, "", credentials, get_services(request))
+    caller.record_audit("session.open", caller.name, "opened")

@@ -1,54 +1,45 @@
-"""How the service is set up, and whether its parts are in order."""
+"""Settings of the service and its doctor checks."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from starlette.responses import Response
 
-from icepack.api.dependencies import Admin, Caller, Viewer
-from icepack.api.responses import Place, send
-from icepack.api.schemas import examples
-from icepack.api.schemas.keys import ChecksView, SettingsShown
-from icepack.domain.access import Role, unlimited
-from icepack.domain.serialization import to_json
+from icepack.api.dependencies import Admin, Viewer
+from icepack.api.presenters.settings import present_checks
+from icepack.api.responses import Router, json_response
+from icepack.api.schemas.examples.responses import RESPONSES
+from icepack.api.schemas.settings import ChecksView, SettingsView
+from icepack.domain.access import Role, is_unlimited
 
-place = Place("settings")
+router = Router("settings")
 
 
-@place.get("/settings", SettingsShown, examples.ANSWERS["settings"], role=Role.VIEWER, summary="How it is set up")
+@router.get("/settings", SettingsView, RESPONSES["settings"], role=Role.VIEWER, summary="Settings of the service")
 def get_settings(caller: Viewer) -> Response:
-    """Versions, catalogs, windows and budgets; for admins of every catalog also the state database and the checks."""
-    parts = caller.parts
-    may_know = unlimited(caller.principal.scopes(Role.ADMIN))
-    return send(
+    """Versions, catalogs, windows and budgets; admins of every catalog also get the state database and the checks."""
+    services = caller.services
+    is_full_admin = is_unlimited(caller.principal.scopes(Role.ADMIN))
+    return json_response(
         {
-            **parts.settings.read(caller.sees),
-            "budgets": parts.budgets.read(caller.sees),
-            "state": parts.settings.state() if may_know else None,
-            "checkup": _checks(caller) if may_know else None,
+            **services.settings.present_settings(caller.visible_scopes),
+            "budgets": services.budgets.read(caller.visible_scopes),
+            "state": services.settings.present_state() if is_full_admin else None,
+            "checkup": present_checks(services.doctor) if is_full_admin else None,
         }
     )
 
 
-@place.post(
+@router.post(
     "/settings/checks",
     ChecksView,
-    examples.ANSWERS["checks"],
+    RESPONSES["checks"],
     role=Role.ADMIN,
     status=202,
-    summary="Look at Java, jars, catalogs and storage",
+    summary="Check Java, jars, catalogs and storage",
 )
 def start_checks(caller: Admin) -> Response:
-    """Starts the slow checks of `icepack doctor`, all but Spark's; `GET /settings` shows what they found."""
-    caller.must_everywhere(Role.ADMIN, "settings.check")
-    started = caller.parts.checkup.start()
-    caller.note("settings.check", "checks", "started" if started else "under way")
-    return send(_checks(caller), 202)
-
-
-def _checks(caller: Caller) -> dict[str, Any]:
-    checkup = caller.parts.checkup
-    running = checkup.running
-    found = [{**to_json(item.check), "checked_at": item.at} for item in checkup.read()]
-    return {"running": running, "checks": found}
+    """Starts the slow checks of `icepack doctor` except Spark's; `GET /settings` returns their results."""
+    caller.require_role_everywhere(Role.ADMIN, "settings.check")
+    was_started = caller.services.doctor.start()
+    caller.record_audit("settings.check", "checks", "started" if was_started else "under way")
+    return json_response(present_checks(caller.services.doctor), 202)

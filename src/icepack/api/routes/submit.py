@@ -1,65 +1,60 @@
-"""Work to be done: compact, any other action, or all that is recommended."""
+"""Submission of jobs: a compaction, any other action, or all recommended actions."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import Body
 from starlette.responses import Response
 
-from icepack.api.dependencies import Caller, Operator
-from icepack.api.parameters import IdempotencyKey, TableName
-from icepack.api.presenters.jobs import accepted
-from icepack.api.requests import check_risks, fingerprint, given_options, meant, order, own_key
-from icepack.api.responses import Place, send
-from icepack.api.schemas import examples
+from icepack.api.dependencies import Caller, IdempotencyKey, Operator, TableName, example_body
+from icepack.api.presenters.jobs import present_accepted_job
+from icepack.api.requests import (
+    build_action_request,
+    check_admin_options,
+    compute_fingerprint,
+    parse_options,
+    resolve_table,
+    scope_key,
+)
+from icepack.api.responses import Router, json_response
+from icepack.api.schemas.examples.responses import RESPONSES
 from icepack.api.schemas.jobs import (
     ActionOptions,
-    ActionRequest,
     CompactRequest,
     JobAccepted,
+    JobOptions,
     MaintainAccepted,
     MaintainRequest,
+    RunActionRequest,
 )
 from icepack.domain.access import Role
 from icepack.domain.actions import ActionKind, Strategy
-from icepack.domain.job import Submission, Submitted
+from icepack.domain.job import Submission, SubmissionOutcome
 from icepack.domain.table import TableId
 from icepack.errors import InvalidOption
-from icepack.service.submission import Accepted, CostLimitExceeded, Order
+from icepack.service.runs.cost_limit import CostLimitExceeded
+from icepack.service.submission import AcceptedJob, ActionRequest
 
-place = Place("work")
+router = Router("maintenance")
 
-MOST_TABLES = 500
-
-
-def _body(name: str) -> Any:
-    return Body(openapi_examples={name: {"value": examples.REQUESTS[name]}})
+MAX_TABLES = 500
 
 
-@place.post(
-    "/compact",
-    JobAccepted,
-    examples.ANSWERS["accepted"],
-    role=Role.OPERATOR,
-    status=202,
-    summary="Compact a table",
-)
+@router.post("/compact", JobAccepted, RESPONSES["accepted"], role=Role.OPERATOR, status=202, summary="Compact a table")
 def compact(
-    caller: Operator, asked: Annotated[CompactRequest, _body("compact")], key: IdempotencyKey = None
+    caller: Operator, body: Annotated[CompactRequest, example_body("compact")], key: IdempotencyKey = None
 ) -> Response:
-    """Queued at once, with an estimate from the cached status; refused when that is over `max_cost`."""
-    table = meant(caller.parts.directory.listing().within(caller.sees), asked)
-    options = ActionOptions(
-        **asked.options.model_dump(exclude_unset=True), strategy=Strategy(asked.strategy) if asked.strategy else None
-    )
-    return _submit(caller, table, ActionKind.COMPACT, options, asked, key)
+    """Queues a job with an estimate from the cached status; refused if the estimate exceeds `max_cost`."""
+    table = resolve_table(caller.services.table_index.listing().within(caller.visible_scopes), body)
+    strategy = Strategy(body.strategy) if body.strategy else None
+    options = ActionOptions(**body.options.model_dump(exclude_unset=True), strategy=strategy)
+    return _submit(caller, table, ActionKind.COMPACT, options, body, key)
 
 
-@place.post(
+@router.post(
     "/tables/{table:path}/actions/{action}",
     JobAccepted,
-    examples.ANSWERS["accepted"],
+    RESPONSES["accepted"],
     role=Role.OPERATOR,
     status=202,
     summary="Run one action on a table",
@@ -68,98 +63,102 @@ def act(
     caller: Operator,
     table: TableName,
     action: ActionKind,
-    asked: Annotated[ActionRequest | None, _body("action")] = None,
+    body: Annotated[RunActionRequest | None, example_body("action")] = None,
     key: IdempotencyKey = None,
 ) -> Response:
-    """An option that the action does not have is refused; `location` and `override_age_floor` are for admins."""
-    wishes = asked or ActionRequest()
-    found = caller.parts.directory.listing().within(caller.sees).find(table)
-    return _submit(caller, found, action, wishes.options, wishes, key)
+    """Refuses options that the action does not have; `location` and `override_age_floor` require an admin."""
+    request = body or RunActionRequest()
+    found = caller.services.table_index.listing().within(caller.visible_scopes).find(table)
+    return _submit(caller, found, action, request.options, request, key)
 
 
-@place.post(
+@router.post(
     "/maintain",
     MaintainAccepted,
-    examples.ANSWERS["maintain"],
+    RESPONSES["maintain"],
     role=Role.OPERATOR,
     status=202,
-    summary="Do all that is recommended",
+    summary="Run all recommended actions",
 )
 def maintain(
-    caller: Operator, asked: Annotated[MaintainRequest, _body("maintain")], key: IdempotencyKey = None
+    caller: Operator, body: Annotated[MaintainRequest, example_body("maintain")], key: IdempotencyKey = None
 ) -> Response:
-    """For every table that the names and globs mean; the order of a table's actions is kept."""
-    chosen = _chosen(caller, asked)
-    recommended = [{"table_name": str(table), "actions": kinds} for table, kinds in chosen.items()]
-    if asked.dry_run:
-        return send({"jobs": [], "recommended": recommended}, 202)
-    jobs = _repeated(caller, key) or [
-        done for table, kinds in chosen.items() for done in _maintain_one(caller, table, kinds, asked, key)
+    """Submits the recommended actions of every table that matches, in the recommended order."""
+    selected = _select_actions(caller, body)
+    recommended = [{"table_name": str(table), "actions": kinds} for table, kinds in selected.items()]
+    if body.dry_run:
+        return json_response({"jobs": [], "recommended": recommended}, 202)
+    jobs = _find_repeated(caller, key) or [
+        job for table, kinds in selected.items() for job in _submit_recommended(caller, table, kinds, body, key)
     ]
-    return send({"jobs": [accepted(job) for job in jobs], "recommended": recommended}, 202)
+    return json_response({"jobs": [present_accepted_job(job) for job in jobs], "recommended": recommended}, 202)
 
 
 def _submit(
-    caller: Caller, table: TableId, kind: ActionKind, options: ActionOptions, wishes: Any, key: str | None
+    caller: Caller, table: TableId, kind: ActionKind, options: ActionOptions, request: JobOptions, key: str | None
 ) -> Response:
-    caller.must(Role.OPERATOR, table)
-    given = given_options(kind, options)
-    check_risks(caller, table, given)
-    found = caller.parts.intake.submit(order(caller, table, kind, given, wishes, key))
-    _note(caller, found)
-    return send(accepted(found), 202)
+    caller.require_role(Role.OPERATOR, table)
+    parameters = parse_options(kind, options)
+    check_admin_options(caller, table, parameters)
+    accepted = caller.services.submitter.submit(build_action_request(caller, table, kind, parameters, request, key))
+    _record_submission(caller, accepted)
+    return json_response(present_accepted_job(accepted), 202)
 
 
-def _note(caller: Caller, found: Accepted) -> None:
-    job = found.submission.job
-    caller.note("jobs.submit", str(job.id), found.submission.outcome.value, table=job.table, kind=job.kind.value)
+def _record_submission(caller: Caller, accepted: AcceptedJob) -> None:
+    job, outcome = accepted.submission.job, accepted.submission.outcome
+    caller.record_audit("jobs.submit", str(job.id), outcome.value, table=job.table, kind=job.kind.value)
 
 
-def _chosen(caller: Caller, asked: MaintainRequest) -> dict[TableId, list[ActionKind]]:
-    """Tables for which something is recommended, and may be done by this caller."""
-    listing = caller.parts.directory.listing().within(caller.sees)
-    wanted = set(asked.actions) if asked.actions is not None else set(ActionKind)
+def _select_actions(caller: Caller, request: MaintainRequest) -> dict[TableId, list[ActionKind]]:
+    """Returns the recommended actions by table; raises Forbidden if the caller may not run one of them."""
+    listing = caller.services.table_index.listing().within(caller.visible_scopes)
+    wanted = set(request.actions) if request.actions is not None else set(ActionKind)
     found = {
         table: [kind for kind in listing.by_name[table].brief.actions if kind in wanted]
-        for table in listing.select(asked.tables)
+        for table in listing.select(request.tables)
     }
-    busy = {table: kinds for table, kinds in found.items() if kinds}
-    if len(busy) > MOST_TABLES:
-        raise InvalidOption(f"That means {len(busy):,} tables.", f"Name at most {MOST_TABLES} at a time.")
-    for table in busy:
-        caller.must(Role.OPERATOR, table)
-    return busy
+    selected = {table: kinds for table, kinds in found.items() if kinds}
+    if len(selected) > MAX_TABLES:
+        raise InvalidOption(
+            f"The request selects {len(selected):,} tables.", f"Select at most {MAX_TABLES} with one request."
+        )
+    for table in selected:
+        caller.require_role(Role.OPERATOR, table)
+    return selected
 
 
-def _maintain_one(
-    caller: Caller, table: TableId, kinds: list[ActionKind], asked: MaintainRequest, key: str | None
-) -> list[Accepted]:
-    cached = caller.parts.intake.known(table)
-    advised = cached.recommendation.actions if cached.recommendation else ()
-    done = []
-    for recommended in advised:
-        if recommended.kind not in kinds:
+def _submit_recommended(
+    caller: Caller, table: TableId, kinds: list[ActionKind], request: MaintainRequest, key: str | None
+) -> list[AcceptedJob]:
+    submitter = caller.services.submitter
+    cached = submitter.get_table(table)
+    recommended = cached.recommendation.actions if cached.recommendation else ()
+    accepted = []
+    for item in recommended:
+        if item.kind not in kinds:
             continue
-        found = Order(
+        action_request = ActionRequest(
             table=table,
-            kind=recommended.kind,
-            priority=asked.priority,
+            kind=item.kind,
+            priority=request.priority,
             requester=caller.name,
-            key=None if key is None else f"{own_key(caller, key)}{table}:{recommended.kind.value}",
-            fingerprint=fingerprint(asked.model_dump(mode="json")),
+            key=None if key is None else f"{scope_key(caller, key)}{table}:{item.kind.value}",
+            fingerprint=compute_fingerprint(request.model_dump(mode="json")),
             trace_context=caller.trace_context,
         )
         try:
-            done.append(caller.parts.intake.place(cached, recommended.action, found))
+            accepted.append(submitter.submit_action(cached, item.action, action_request))
         except CostLimitExceeded:
-            # The recommendation kept to the limit by the table as it was; the next one will.
+            # The table has grown since the recommendation, which was within the limit; the next one will be too.
             continue
-        _note(caller, done[-1])
-    return done
+        _record_submission(caller, accepted[-1])
+    return accepted
 
 
-def _repeated(caller: Caller, key: str | None) -> list[Accepted]:
-    """What came of the key before: by now something else may be recommended."""
-    ids = caller.parts.board.keyed_jobs(own_key(caller, key)) if key else []
-    jobs = [caller.parts.jobs.get(job_id) for job_id in ids]
-    return [Accepted(submission=Submission(job=job, outcome=Submitted.REPEATED), estimate=None) for job in jobs]
+def _find_repeated(caller: Caller, key: str | None) -> list[AcceptedJob]:
+    """Returns the jobs of an earlier request with this key: other actions may be recommended by now."""
+    ids = caller.services.fleet_queries.keyed_jobs(scope_key(caller, key)) if key else []
+    jobs = [caller.services.jobs.get(job_id) for job_id in ids]
+    submissions = [Submission(job=job, outcome=SubmissionOutcome.REPEATED) for job in jobs]
+    return [AcceptedJob(submission=submission, estimate=None) for submission in submissions]

@@ -1,117 +1,67 @@
-"""What goes over the wire: the shapes of requests and answers, in the words of the command line's JSON."""
+"""Schemas of jobs: requests that submit them, and responses that show them.
+
+Responses use the field names of the command line's JSON.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import AwareDatetime, Field
 
-from icepack.domain.access import Role
+from icepack.api.schemas.base import DurationText, Name, RequestModel, ResponseModel, SizeText, Text
 from icepack.domain.actions import Action, ActionKind, Layout, RewriteEngine, Strategy
-from icepack.domain.job import DEFAULT_MAX_ATTEMPTS, MAX_PRIORITY, JobEventKind, JobProgress, JobState, Submitted
+from icepack.domain.job import (
+    DEFAULT_MAX_ATTEMPTS,
+    MAX_PRIORITY,
+    JobEventKind,
+    JobProgress,
+    JobState,
+    SubmissionOutcome,
+)
 from icepack.domain.observability.trace import Phase
+from icepack.domain.plan.compaction import CompactionPlan
 from icepack.domain.plan.cost import CostEstimate
 from icepack.domain.table import TableId
-from icepack.domain.units import parse_duration, parse_size
 from icepack.domain.verification import ProofLevel
 
-LONGEST_TEXT = 2000
-LARGEST_SIZE_BYTES = 2**50
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-
-
-class Wire(BaseModel):
-    """An answer."""
-
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
-
-
-class Asked(BaseModel):
-    """A request: no unknown keys, no text that no database can keep."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _is_storable(cls, value: Any) -> Any:
-        _check_text(value)
-        return value
-
-
-def _check_text(value: Any) -> None:
-    if isinstance(value, str) and _UNSTORABLE.search(value):
-        raise PydanticCustomError("unstorable", "has a character that is no text (NUL or half a surrogate pair)")
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            _check_text(key)
-            _check_text(item)
-    elif isinstance(value, list):
-        for item in value:
-            _check_text(item)
-
-
-def _size(text: str) -> str:
-    try:
-        size = parse_size(text)
-    except (ValueError, OverflowError) as exc:
-        raise PydanticCustomError("size", "should be a size such as 512MB or 1GB") from exc
-    if not 0 < size <= LARGEST_SIZE_BYTES:
-        raise PydanticCustomError("size", "should be a size between 1B and 1024TB")
-    return text
-
-
-def _duration(text: str) -> str:
-    try:
-        parse_duration(text)
-    except (ValueError, OverflowError) as exc:
-        raise PydanticCustomError("duration", "should be a duration such as 7d, 12h, 30m or 45s") from exc
-    return text
-
-
-Text = Annotated[str, Field(max_length=LONGEST_TEXT)]
-Name = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
-SizeText = Annotated[str, Field(max_length=50, examples=["512MB"]), AfterValidator(_size)]
-DurationText = Annotated[str, Field(max_length=50, examples=["7d"]), AfterValidator(_duration)]
 Columns = Annotated[list[Name], Field(max_length=100)]
 Dollars = Annotated[float, Field(ge=0, le=1e9)]
 Priority = Annotated[int, Field(ge=-MAX_PRIORITY, le=MAX_PRIORITY)]
-Attempts = Annotated[int, Field(ge=1, le=100)]
+MaxAttempts = Annotated[int, Field(ge=1, le=100)]
 BigInt = Annotated[int, Field(ge=-(2**63), lt=2**63)]
-Extra = Annotated[dict[Name, Text], Field(max_length=100)]
+ProcedureOptions = Annotated[dict[Name, Text], Field(max_length=100)]
 
 
-class CompactOptions(Asked):
-    """How to compact; the policy says what is not said here."""
+class CompactOptions(RequestModel):
+    """Parameters of a compaction; the policy supplies those that are omitted."""
 
     target_file_size: SizeText | None = None
+    # In dollars. A request whose estimate exceeds it is refused.
     max_cost: Dollars | None = None
-    """In dollars: a request whose estimate is over it is refused."""
     partition_filter: Text | None = None
     layout: Layout | None = None
     columns: Columns | None = None
     min_input_files: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     engine: RewriteEngine | None = None
+    # How much rewritten data is compared by value: only row counts, new file classes and a sample, or all groups.
     proof: ProofLevel | None = None
-    """How much of what is rewritten is compared by value: row counts only, new classes and a sample, or all groups."""
     partial_progress: bool | None = None
     rewrite_all: bool | None = None
 
 
-class Wishes(Asked):
-    """What may be said of any job."""
+class JobOptions(RequestModel):
+    """Options that every job has, whatever its action."""
 
     priority: Priority = 0
     not_before: AwareDatetime | None = None
-    max_attempts: Attempts | None = Field(default=None, description=f"By default {DEFAULT_MAX_ATTEMPTS}.")
+    max_attempts: MaxAttempts | None = Field(default=None, description=f"Defaults to {DEFAULT_MAX_ATTEMPTS}.")
 
 
-class CompactRequest(Wishes):
-    """Catalog and namespace may be left out where the table's name alone is clear."""
+class CompactRequest(JobOptions):
+    """Catalog and namespace may be omitted if the table name alone is unambiguous."""
 
     catalog: Name | None = None
     namespace: Name | None = None
@@ -123,7 +73,7 @@ class CompactRequest(Wishes):
 
 
 class ActionOptions(CompactOptions):
-    """Each action takes those that are its own; the policy says what is not said here."""
+    """Parameters of all actions; each action accepts its own, and the policy supplies those that are omitted."""
 
     strategy: Strategy | None = None
     older_than: DurationText | None = None
@@ -137,55 +87,59 @@ class ActionOptions(CompactOptions):
     remove_dangling: bool | None = None
     snapshot_id: BigInt | None = None
     partition_stats: bool | None = None
-    options: Extra | None = None
-    """Any option of Iceberg's own procedure."""
+    # Any option of Iceberg's own procedure.
+    options: ProcedureOptions | None = None
 
 
-class ActionRequest(Wishes):
+class RunActionRequest(JobOptions):
     options: ActionOptions = ActionOptions()
 
 
-class MaintainRequest(Asked):
-    """Everything that is recommended for these tables."""
+class MaintainRequest(RequestModel):
+    """Asks for every action that is recommended for these tables."""
 
+    # Table names and globs.
     tables: Annotated[list[Name], Field(min_length=1, max_length=1000)]
-    """Names and globs."""
+    # Only these actions; they run in their usual order.
     actions: Annotated[list[ActionKind], Field(max_length=len(ActionKind))] | None = None
-    """Only these, in their usual order."""
     priority: Priority = 0
+    # Only report what would be submitted.
     dry_run: bool = False
-    """Only say what would be submitted."""
 
 
-class JobAccepted(Wire):
-    """A job that was taken on."""
+class JobAccepted(ResponseModel):
+    """A job that was queued."""
 
     job_id: UUID
     status: JobState
     created_at: datetime
+    # An estimate; null if the duration of such an action is unknown.
     estimated_duration_seconds: float | None
-    """An estimate; null where nothing is known of what such an action takes."""
     estimated_cost: CostEstimate | None = None
-    outcome: Submitted
+    outcome: SubmissionOutcome
     table_name: str
     action: ActionKind
 
 
-class MaintainAccepted(Wire):
+class MaintainAccepted(ResponseModel):
     jobs: list[JobAccepted]
+    # The recommended actions by table: what was submitted, or would be in a dry run.
     recommended: list[dict[str, Any]]
-    """By table: what is recommended, and so what was, or would be, submitted."""
 
 
-class JobListed(Wire):
-    """A job, by the names of the contract (`job_id`, `status`, `created_at`) and by those of the command line."""
+class JobSummaryView(ResponseModel):
+    """A job.
+
+    It has the API's field names (`job_id`, `status`, `created_at`) and those of the command line's JSON (`id`,
+    `state`, `submitted_at`).
+    """
 
     job_id: UUID
     status: JobState
     created_at: datetime
     estimated_duration_seconds: float | None = None
+    # An estimate, extrapolated from the progress once there is some.
     estimated_completion: datetime | None = None
-    """An estimate, by its progress where there is some."""
     id: UUID
     number: int
     table: TableId
@@ -214,30 +168,30 @@ class JobListed(Wire):
     version: int = 1
 
 
-class PhaseView(Wire):
+class PhaseView(ResponseModel):
     phase: Phase
     started_at: datetime
     ended_at: datetime | None
+    # Elapsed so far if the phase has not ended.
     seconds: float
-    """So far, where it has not ended."""
 
 
-class JobView(JobListed):
-    """A job with the record of the run that ended it."""
+class JobView(JobSummaryView):
+    """A job with the phases of its last attempt and the record of its run."""
 
-    phases: list[PhaseView] = []
-    """Of the last attempt, in order."""
+    # The phases of the last attempt, in order.
+    phases: list[PhaseView] = Field(default=[])
     lease_ends_at: datetime | None = None
     details: dict[str, Any] | None = None
 
 
-class JobPage(Wire):
-    jobs: list[JobListed]
+class JobsView(ResponseModel):
+    jobs: list[JobSummaryView]
+    # Pass it as `before` to get the next page; null on the last page.
     next_before: int | None
-    """Asks for the page after this one, as `before`; null on the last."""
 
 
-class JobEventView(Wire):
+class JobEventView(ResponseModel):
     number: int
     job_id: UUID | None
     table: TableId
@@ -246,69 +200,32 @@ class JobEventView(Wire):
     actor: str = ""
     attempt: int = 0
     message: str = ""
+    # For a span: its ids, its start and end, and its failure.
     details: dict[str, Any] | None = None
-    """Of a span: its ids, when it started and ended, and what went wrong."""
 
 
-class JobEvents(Wire):
+class JobEvents(ResponseModel):
     events: list[JobEventView]
 
 
-class GrantView(Wire):
-    role: Role
-    scopes: list[str]
+class PartitionDecision(ResponseModel):
+    path: str
+    spec_id: int
+    planned: bool
+    # Why the compaction selects the partition or skips it.
+    reason: str
 
 
-class SessionRequest(Asked):
-    """A key, where it is not in the Authorization header."""
+class JobPlan(ResponseModel):
+    """The plan of a job's compaction, estimated from the cached status of its table."""
 
-    key: Annotated[str, Field(max_length=500)] | None = None
-
-
-class SessionView(Wire):
-    """Who is asking."""
-
-    name: str
-    role: Role | None
-    grants: list[GrantView]
-    expires_at: datetime | None = None
-    authentication: bool
-    """Whether the service asks for it at all."""
-
-
-class FieldMistake(Wire):
-    field: str
-    message: str
-
-
-class Problem(Wire):
-    """RFC 9457: what went wrong, in one sentence."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    instance: str | None = None
-    field: str | None = None
-    """The first offending field."""
-    errors: list[FieldMistake] | None = None
-    estimate: CostEstimate | None = None
-
-
-class Liveness(Wire):
-    status: Literal["ok"]
-    version: str
-
-
-class Component(Wire):
-    name: str
-    status: Literal["ok", "degraded", "down"]
-    detail: str
-
-
-class Readiness(Wire):
-    status: Literal["ready", "degraded", "unavailable"]
-    components: list[Component]
-
-
-JsonObject = dict[str, JsonValue]
+    job_id: UUID
+    table_name: str
+    observed_at: datetime
+    # Whether the table was inspected after the job started. If so, this plan is what the job would do now.
+    looked_at_since: bool
+    # Null for other actions.
+    compaction: CompactionPlan | None
+    # At most 1,000, selected partitions first.
+    partitions: list[PartitionDecision]
+    partitions_total: int

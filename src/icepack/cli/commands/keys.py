@@ -1,4 +1,4 @@
-"""The commands around API keys."""
+"""The keys commands: create, list and revoke API keys."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from icepack.cli.commands.jobs import audit, who
-from icepack.cli.console import console, grid, print_json, row, say
-from icepack.cli.context import format_option, stateful
+from icepack.cli.audit import current_actor, record_audit_event
+from icepack.cli.console import add_row, console, create_table, print_json, print_text
+from icepack.cli.context import format_option, open_app, print_notice
 from icepack.domain.access import ApiKey, Role, Scope
 from icepack.domain.units import parse_duration
 from icepack.errors import InvalidOption
@@ -17,62 +17,64 @@ from icepack.errors import InvalidOption
 
 @click.group()
 def keys() -> None:
-    """Keys for the API: make, list, revoke."""
+    """Create, list and revoke API keys."""
 
 
 @keys.command()
 @click.argument("name")
-@click.option("--role", type=click.Choice(list(map(str, Role))), default="viewer", show_default=True, help="What for.")
+@click.option(
+    "--role", type=click.Choice(list(map(str, Role))), default="viewer", show_default=True, help="What the key may do."
+)
 @click.option(
     "--scope",
     "scopes",
     multiple=True,
     metavar="CATALOG.NAMESPACE",
-    help="Only these tables, by globs: 'lake.sales*'; else all.",
+    help="Restrict the key to these tables; globs such as 'lake.sales*' work. Default: all tables.",
 )
-@click.option("--expires", metavar="DURATION", help="How long it is valid: 90d; else until it is revoked.")
+@click.option("--expires", metavar="DURATION", help="Validity, such as 90d; default: until it is revoked.")
 @format_option
 @click.pass_context
 def create(ctx: click.Context, name: str, role: str, scopes: tuple[str, ...], expires: str | None, output: str) -> None:
-    """Make a key. It is shown this once; only a digest of it is kept."""
-    from icepack.api.auth.api_keys import new_key
+    """Create a key. It is shown only once; only its hash is stored."""
+    from icepack.api.auth.api_keys import generate_key
 
-    made, now = new_key(), datetime.now(UTC)
+    made, now = generate_key(), datetime.now(UTC)
     key = ApiKey(
         id=made.id,
         name=name,
         role=Role(role),
         scopes=tuple(Scope.parse(text) for text in scopes) or (Scope(),),
         created_at=now,
-        created_by=who(),
-        expires_at=_end(expires, now) if expires else None,
+        created_by=current_actor(),
+        expires_at=_expiry(expires, now) if expires else None,
     )
-    with stateful(ctx) as app:
+    with open_app(ctx, require_lake=False) as app:
         app.stores.keys.add(key, made.digest)
-        audit(app, "keys.create", name, f"{role} on {', '.join(map(str, key.scopes))}")
+        record_audit_event(app, "keys.create", name, f"{role} on {', '.join(map(str, key.scopes))}")
     if output == "json":
-        print_json({"key": made.text, **_json(key, now)})
+        print_json({"key": made.text, **_key_json(key, now)})
         return
     click.echo(made.text)
-    click.echo("Keep it safe: it is not shown again.", err=True)
+    print_notice("Store it now: it is not shown again.")
 
 
 @keys.command("list")
 @format_option
 @click.pass_context
 def list_keys(ctx: click.Context, output: str) -> None:
-    """List the keys, never what they are."""
-    with stateful(ctx) as app:
+    """List the keys; the keys themselves are never shown."""
+    with open_app(ctx, require_lake=False) as app:
         found, now = app.stores.keys.list_keys(), datetime.now(UTC)
     if output == "json":
-        print_json({"keys": [_json(key, now) for key in found]})
+        print_json({"keys": [_key_json(key, now) for key in found]})
         return
     if not found:
-        say("There are no keys.")
+        print_text("There are no keys.")
         return
-    table = grid("name", "id", "role", "tables", "made", "expires", "")
+    table = create_table("name", "id", "role", "tables", "created", "expires", "state")
     for key in found:
-        row(
+        add_row(
             table,
             key.name,
             key.id,
@@ -90,25 +92,25 @@ def list_keys(ctx: click.Context, output: str) -> None:
 @format_option
 @click.pass_context
 def revoke(ctx: click.Context, name: str, output: str) -> None:
-    """Revoke a key, by its name or id; services heed it within seconds."""
+    """Revoke a key by its name or id; this takes effect within seconds."""
     now = datetime.now(UTC)
-    with stateful(ctx) as app:
+    with open_app(ctx, require_lake=False) as app:
         key = app.stores.keys.revoke(name, now)
-        audit(app, "keys.revoke", key.name, "revoked")
+        record_audit_event(app, "keys.revoke", key.name, "revoked")
     if output == "json":
-        print_json(_json(key, now))
+        print_json(_key_json(key, now))
     else:
-        say(f"Key '{key.name}' is revoked, and its sessions have ended.")
+        print_text(f"Key '{key.name}' is revoked, and its sessions are closed.")
 
 
-def _end(text: str, now: datetime) -> datetime:
+def _expiry(text: str, now: datetime) -> datetime:
     try:
         return now + parse_duration(text)
     except (ValueError, OverflowError) as exc:
         raise InvalidOption(f"--expires: {exc}.") from exc
 
 
-def _json(key: ApiKey, now: datetime) -> dict[str, Any]:
+def _key_json(key: ApiKey, now: datetime) -> dict[str, Any]:
     return {
         "id": key.id,
         "name": key.name,

@@ -1,4 +1,4 @@
-"""The command that shows the figures."""
+"""The metrics command: prints the metrics, or pushes them to an OpenTelemetry collector."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from threading import Event
 
 import click
 
-from icepack.cli.commands.worker import INTERRUPTED, told_to_stop
-from icepack.cli.context import stateful
-from icepack.cli.output.fleet import tell
+from icepack.cli.context import open_app
+from icepack.cli.exit_codes import INTERRUPTED, SUCCEEDED
+from icepack.cli.output.service_log import log_status
+from icepack.cli.signals import stop_on_signal
 from icepack.errors import ConfigError
-from icepack.metrics import exposition
 from icepack.wiring import App
 
 
 @click.command()
-@click.option("--push", is_flag=True, help="Push them to the OpenTelemetry collector until told to stop.")
+@click.option("--push", is_flag=True, help="Push the metrics to the OpenTelemetry collector until stopped.")
 @click.pass_context
 def metrics(ctx: click.Context, push: bool) -> int:
-    """Print the figures that Prometheus scrapes, as /metrics does."""
-    with stateful(ctx) as app:
+    """Print the metrics in Prometheus' text format, as /metrics serves them."""
+    with open_app(ctx, require_lake=False) as app:
         if push:
             return _push(app)
-        click.echo(exposition(app.figures)[0].decode(), nl=False)
-        return 0
+        click.echo(app.exposition()[0].decode(), nl=False)
+        return SUCCEEDED
 
 
 def _push(app: App) -> int:
-    export = app.figure_export()
+    export = app.metric_export()
     if export is None:
         raise ConfigError(
-            "There is no OpenTelemetry collector to push to.",
+            "No OpenTelemetry collector is configured.",
             "Set OTEL_EXPORTER_OTLP_ENDPOINT, and install icepack[otel].",
         )
     stop = Event()
-    with told_to_stop(stop.set) as received, export:
-        tell("Started; pushing figures until told to stop.")
+    with stop_on_signal(stop.set) as received, export:
+        log_status("Started; pushing metrics until stopped.")
         stop.wait()
-    return INTERRUPTED if signal.SIGINT in received else 0
+    return INTERRUPTED if signal.SIGINT in received else SUCCEEDED

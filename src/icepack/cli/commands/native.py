@@ -1,4 +1,4 @@
-"""The commands around the native rewrite: where it is off, and switching it off and on by hand."""
+"""The native commands: list tables whose native rewrite is disabled, disable and enable it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import click
 
-from icepack.cli.commands.jobs import audit, who
-from icepack.cli.console import console, grid, print_json, row, say
-from icepack.cli.context import application, format_option, stateful
+from icepack.cli.audit import current_actor, record_audit_event
+from icepack.cli.console import add_row, console, create_table, print_json, print_text
+from icepack.cli.context import format_option, open_app
 from icepack.domain.serialization import to_json
 from icepack.domain.table import TableId, select_tables
 from icepack.domain.verification import NativeDisabled
@@ -18,25 +18,25 @@ from icepack.wiring import App
 
 @click.group()
 def native() -> None:
-    """The native rewrite: list the tables where it is off, switch it off or on."""
+    """List, disable and enable the native rewrite by table."""
 
 
 @native.command("list")
 @format_option
 @click.pass_context
 def list_disabled(ctx: click.Context, output: str) -> None:
-    """List the tables where the native rewrite is off, with the reason."""
-    with stateful(ctx) as app:
+    """List the tables whose native rewrite is disabled, and why."""
+    with open_app(ctx, require_lake=False) as app:
         found = app.stores.verification.all_native_disabled()
     if output == "json":
         print_json({"native_disabled": [to_json(entry) for entry in found]})
         return
     if not found:
-        say("The native rewrite is on for every table.")
+        print_text("The native rewrite is enabled for every table.")
         return
-    table = grid("table", "off since (UTC)", "reason", "job")
+    table = create_table("table", "disabled since (UTC)", "reason", "job")
     for entry in found:
-        row(table, entry.table, f"{entry.disabled_at:%Y-%m-%d %H:%M}", entry.reason, entry.job_id or "")
+        add_row(table, entry.table, f"{entry.disabled_at:%Y-%m-%d %H:%M}", entry.reason, entry.job_id or "")
     console().print(table)
 
 
@@ -45,55 +45,55 @@ def list_disabled(ctx: click.Context, output: str) -> None:
 @format_option
 @click.pass_context
 def enable(ctx: click.Context, pattern: str, output: str) -> None:
-    """Switch the native rewrite on again for a table."""
-    with stateful(ctx) as app:
+    """Enable the native rewrite of a table again."""
+    with open_app(ctx, require_lake=False) as app:
         table = _disabled_table(app, pattern)
-        was_off = app.stores.verification.enable_native(table)
-        if was_off:
-            audit(app, "native.enable", str(table), "enabled")
+        was_disabled = app.stores.verification.enable_native(table)
+        if was_disabled:
+            record_audit_event(app, "native.enable", str(table), "enabled")
     if output == "json":
-        print_json({"table": str(table), "enabled": was_off})
-    elif was_off:
-        say(f"The native rewrite is on again for {table}.")
+        print_json({"table": str(table), "enabled": was_disabled})
+    elif was_disabled:
+        print_text(f"The native rewrite of {table} is enabled again.")
     else:
-        say(f"The native rewrite was not off for {table}.")
+        print_text(f"The native rewrite of {table} was not disabled.")
 
 
 @native.command()
 @click.argument("pattern", metavar="TABLE")
-@click.option("--reason", required=True, help="Why; shown wherever the table is.")
+@click.option("--reason", required=True, help="Reason, which is shown with the table.")
 @format_option
 @click.pass_context
 def disable(ctx: click.Context, pattern: str, reason: str, output: str) -> None:
-    """Switch the native rewrite off for a table: Spark's procedure compacts it from then on."""
-    with application(ctx) as app:
+    """Disable the native rewrite of a table; Spark's procedure compacts it instead."""
+    with open_app(ctx) as app:
         table = app.service.table(pattern)
         known = app.stores.verification.native_disabled(table)
-        entry = known or _by_hand(app, table, reason)
+        entry = known or _create_entry(app, table, reason)
         if known is None:
             app.stores.verification.disable_native(entry)
-            audit(app, "native.disable", str(table), f"disabled by {who()}: {reason}")
+            record_audit_event(app, "native.disable", str(table), f"disabled by {current_actor()}: {reason}")
     if output == "json":
         print_json({"native_disabled": to_json(entry), "changed": known is None})
     elif known is None:
-        say(f"The native rewrite is off for {table}.")
+        print_text(f"The native rewrite of {table} is disabled.")
     else:
-        say(f"The native rewrite was off already for {table}: {entry.reason}")
+        print_text(f"The native rewrite of {table} is already disabled: {entry.reason}")
 
 
-def disabled_tables(app: App) -> dict[TableId, NativeDisabled]:
+def native_disabled_by_table(app: App) -> dict[TableId, NativeDisabled]:
     return {entry.table: entry for entry in app.stores.verification.all_native_disabled()}
 
 
 def _disabled_table(app: App, pattern: str) -> TableId:
-    """First among those that are off: a table that is gone from its catalog may still be listed."""
-    off = [entry.table for entry in app.stores.verification.all_native_disabled()]
+    """Looks among the disabled tables first: a table that was dropped from its catalog may still be listed."""
+    disabled = [entry.table for entry in app.stores.verification.all_native_disabled()]
     try:
-        return select_tables([pattern], off)[0]
+        return select_tables([pattern], disabled)[0]
     except TableNotFound:
         return app.service.table(pattern)
 
 
-def _by_hand(app: App, table: TableId, reason: str) -> NativeDisabled:
+def _create_entry(app: App, table: TableId, reason: str) -> NativeDisabled:
     table_uuid = str(app.catalogs.load(table).metadata.table_uuid)
     return NativeDisabled(table=table, table_uuid=table_uuid, disabled_at=datetime.now(UTC), reason=reason)

@@ -1,4 +1,4 @@
-"""The commands that change tables."""
+"""The commands that change tables: `run` and `maintain`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,21 @@ from typing import Any
 import click
 
 from icepack.cli.console import print_json
-from icepack.cli.context import application, each_table, format_option
-from icepack.cli.interrupt import stoppable
-from icepack.cli.options import given_parameters, proof_option, size, strategy_type
-from icepack.cli.output import render, runs
+from icepack.cli.context import format_option, open_app, print_notice, read_tables
+from icepack.cli.exit_codes import FAILED, INTERRUPTED, SUCCEEDED
+from icepack.cli.options import parse_parameters, proof_option, size_type, strategy_type
+from icepack.cli.output.dry_run import show_dry_run
+from icepack.cli.output.failures import show_failures
+from icepack.cli.output.maintenance import maintenance_exit_code, maintenance_json, run_maintenance, show_steps
+from icepack.cli.output.progress import progress_bar
+from icepack.cli.output.recommendations import print_recommendations
+from icepack.cli.output.runs import exit_code_of, show_record
+from icepack.cli.signals import cancel_on_signal
 from icepack.domain.actions import ActionKind, Layout, RewriteEngine
 from icepack.domain.serialization import to_json
 from icepack.domain.verification import ProofLevel
 from icepack.errors import UsageError
-from icepack.service.service import Advice
+from icepack.service.advice import Advice
 
 
 @click.command()
@@ -26,56 +32,67 @@ from icepack.service.service import Advice
 @click.option(
     "--strategy",
     type=strategy_type,
-    help="small_files, delete_files or time_series: which files to look for; else the policy's, or by what is wrong.",
+    help="Which files to rewrite: small_files, delete_files or time_series; default: by policy, else by issues.",
 )
 @click.option("--layout", type=click.Choice([layout.value for layout in Layout]), help="Order of the rewritten rows.")
-@click.option("--columns", help="Sort, z-order or Hilbert columns: a,b or 'a desc nulls last,b'.")
-@click.option("--where", "partition_filter", help='Partition filter: "date >= current_date - 7" (UTC).')
-@click.option("--target-file-size", "target_file_bytes", type=size, help="512MB, 1GB …")
-@click.option("--min-input-files", type=click.IntRange(1), help="Merge only where there are this many small files.")
+@click.option("--columns", help="Columns of the layout: a,b or 'a desc nulls last,b'.")
+@click.option("--where", "partition_filter", help='Rewrite only these partitions: "date >= current_date - 7" (UTC).')
+@click.option("--target-file-size", "target_file_bytes", type=size_type, help="Target size: 512MB, 1GB.")
+@click.option(
+    "--min-input-files", type=click.IntRange(1), help="Merge only partitions with at least this many small files."
+)
 @click.option(
     "--engine",
     type=click.Choice([engine.value for engine in RewriteEngine]),
-    help="native: icepack's own kernel where it is exact; spark: Spark's procedure throughout.",
+    help="native: icepack's own kernel wherever it supports the files; spark: always Spark's procedure.",
 )
 @proof_option
-@click.option("--partial-progress", is_flag=True, default=None, help="Commit group by group.")
-@click.option("--rewrite-all", is_flag=True, default=None, help="Every file, not only those worth it.")
-@click.option("--max-cost", "max_cost_dollars", type=float, help="Refuse when the estimate is over this many dollars.")
-@click.option("--older-than", help="Retention for snapshots or orphans: 7d, 12h.")
-@click.option("--retain-last", type=click.IntRange(1), help="Snapshots to keep on each branch, whatever their age.")
-@click.option("--snapshot-id", "snapshot_ids", type=int, multiple=True, help="Expire this one, or compute its stats.")
-@click.option("--clean-expired-metadata", is_flag=True, default=None, help="Drop schemas and specs nobody uses.")
-@click.option("--location", help="Search only this folder for orphans.")
-@click.option("--override-age-floor", is_flag=True, default=None, help="Take orphans younger than 24 hours too.")
-@click.option("--partition-stats", is_flag=True, default=None, help="Compute partition statistics as well.")
-@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="Any option of Iceberg's own procedure.")
-@click.option("--dry-run", is_flag=True, help="Show what it would do and stop there.")
+@click.option("--partial-progress", is_flag=True, default=None, help="Commit each file group separately.")
+@click.option("--rewrite-all", is_flag=True, default=None, help="Rewrite every file, not only those that need it.")
+@click.option(
+    "--max-cost", "max_cost_dollars", type=float, help="Refuse to run if the estimated cost is over this many dollars."
+)
+@click.option("--older-than", help="Minimum age of the snapshots or orphan files to remove: 7d, 12h.")
+@click.option(
+    "--retain-last", type=click.IntRange(1), help="Number of snapshots to keep on each branch, whatever their age."
+)
+@click.option(
+    "--snapshot-id", "snapshot_ids", type=int, multiple=True, help="Expire this snapshot, or compute its statistics."
+)
+@click.option("--clean-expired-metadata", is_flag=True, default=None, help="Remove unused schemas and partition specs.")
+@click.option("--location", help="Search only this folder for orphan files.")
+@click.option(
+    "--override-age-floor", is_flag=True, default=None, help="Also remove orphan files younger than 24 hours."
+)
+@click.option("--partition-stats", is_flag=True, default=None, help="Also compute partition statistics.")
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="Any option of Iceberg's procedure.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and exit.")
 @format_option
 @click.pass_context
 def run(ctx: click.Context, /, kind: ActionKind, pattern: str, dry_run: bool, output: str, **flags: Any) -> int:
     """Run one action on one table."""
-    given = given_parameters(kind, flags)
-    with application(ctx) as app:
+    parameters = parse_parameters(kind, flags)
+    with open_app(ctx) as app:
         table = app.service.table(pattern)
-        action = app.service.prepare(table, kind, given)
+        action = app.service.prepare(table, kind, parameters)
         if dry_run:
-            return runs.dry_run(app.service, table, action, output)
-        with stoppable() as cancel, runs.progress_bar(output) as bar:
-            record = app.service.run(table, action, progress=bar.tell(f"{kind} {table}"), cancel=cancel)
+            return show_dry_run(app.service, table, action, output)
+        with cancel_on_signal() as cancel, progress_bar(output) as bar:
+            progress = bar.start_action(f"{kind} {table}")
+            record = app.service.run(table, action, progress=progress, cancel=cancel)
         if output == "json":
             print_json({"run": to_json(record)})
         else:
-            runs.show_record(record)
-        return runs.state_code(record.state)
+            show_record(record)
+        return exit_code_of(record.state)
 
 
 @click.command()
 @click.argument("patterns", metavar="[TABLE]...", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Every table of every catalog.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Show the plan and stop there.")
-@click.option("--strict", is_flag=True, help="Exit with 1 also when a guard rail has refused an action.")
+@click.option("--all", "everything", is_flag=True, help="All tables of all catalogs.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--dry-run", is_flag=True, help="Show the recommendations, and exit.")
+@click.option("--strict", is_flag=True, help="Exit with 1 also if a safety check refused an action.")
 @proof_option
 @format_option
 @click.pass_context
@@ -89,36 +106,38 @@ def maintain(
     proof: str | None,
     output: str,
 ) -> int:
-    """Do everything that is recommended. On a terminal it shows its plan and asks first."""
+    """Run all recommended actions. On a terminal, show them and ask for confirmation first."""
     if bool(patterns) == everything:
-        raise UsageError("Which tables?", "Name some (globs work), or say --all; not both.")
+        raise UsageError("Either name tables or use --all.", "Names may be globs, such as sales.*.")
     settings = {} if proof is None else {"proof": ProofLevel(proof)}
-    with application(ctx) as app:
-        chosen = app.service.discover(() if everything else patterns)
-        advice, unreadable = each_table(chosen, lambda table: app.service.advise(table, settings))
-        busy = [item for item in advice if item.recommendation.actions]
+    with open_app(ctx) as app:
+        found = app.service.discover(() if everything else patterns)
+        advice, failures = read_tables(found, lambda table: app.service.advise(table, settings))
+        selected = [item for item in advice if item.recommendation.actions]
         if output == "table":
-            render.print_recommendations(advice)
-            render.show_failures(unreadable)
-        if dry_run or not busy or not (yes or _agreed(busy, output)):
+            print_recommendations(advice)
+            show_failures(failures)
+        if dry_run or not selected or not (yes or _confirm(selected)):
             if output == "json":
-                print_json(runs.maintenance_json(busy, [], unreadable))
-            return 1 if unreadable else 0
-        with stoppable() as cancel:
-            steps = runs.maintain_with_bar(app.service, busy, cancel, output, settings)
+                print_json(maintenance_json(selected, [], failures))
+            return FAILED if failures else SUCCEEDED
+        with cancel_on_signal() as cancel:
+            steps = run_maintenance(app.service, selected, cancel, output, settings)
         if output == "json":
-            print_json(runs.maintenance_json(busy, steps, unreadable))
+            print_json(maintenance_json(selected, steps, failures))
         else:
-            runs.show_steps(steps)
-        return 130 if cancel.is_set() else 1 if unreadable else runs.exit_code(steps, strict=strict)
+            show_steps(steps)
+        if cancel.is_set():
+            return INTERRUPTED
+        return FAILED if failures else maintenance_exit_code(steps, strict=strict)
 
 
-def _agreed(busy: Sequence[Advice], output: str) -> bool:
-    """Asked on a terminal only; what is asked goes to stderr, so that JSON stays one object."""
+def _confirm(advice: Sequence[Advice]) -> bool:
+    """Asks on a terminal only, and on stderr, so that JSON output stays one object."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return True
-    count = sum(len(item.recommendation.actions) for item in busy)
+    count = sum(len(item.recommendation.actions) for item in advice)
     if click.confirm(f"Run these {count} actions?", default=True, err=True):
         return True
-    click.echo("Nothing was done.", err=True)
+    print_notice("Nothing was run.")
     return False

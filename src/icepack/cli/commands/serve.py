@@ -1,4 +1,4 @@
-"""The commands that serve: the API alone, or everything on one machine."""
+"""The commands that serve the API: `api` alone, or `up` with all other services."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from threading import Event, Thread
 
 import click
 
-from icepack.cli.commands.fleet import POLL
-from icepack.cli.commands.worker import INTERRUPTED, told_to_stop
-from icepack.cli.context import application, stateful
-from icepack.cli.output import fleet as render
+from icepack.cli.commands.fleet import SCHEDULER_INTERVAL
+from icepack.cli.context import open_app
+from icepack.cli.exit_codes import INTERRUPTED, SUCCEEDED
+from icepack.cli.output.schedule import log_scheduler_pass
+from icepack.cli.output.service_log import log_status
+from icepack.cli.signals import stop_on_signal
 from icepack.config import CompactionConfig
-from icepack.domain.ports.queue import RefreshUnderWay
-from icepack.service.fleet.health_sync_trigger import LOOK_EVERY, PromptSync
+from icepack.domain.ports.table_cache import RefreshInProgress
+from icepack.service.fleet.health_sync_trigger import CHECK_INTERVAL, HealthSyncTrigger
 from icepack.service.loop import repeat
 from icepack.service.retry import Backoff
-from icepack.service.worker.reaper import reaping
+from icepack.service.worker.reaper import run_reaper
 from icepack.service.worker.supervisor import Supervisor
 from icepack.wiring import App
 
-PARTS = ("scheduler", "orchestrator", "health-sync", "worker")
-_HOST = click.option("--host", help="The address to listen on; else server.host.")
-_PORT = click.option("--port", type=click.IntRange(1, 65535), help="The port to listen on; else server.port.")
+COMPONENTS = ("scheduler", "orchestrator", "health-sync", "worker")
+_HOST = click.option("--host", help="Address to listen on; default: server.host.")
+_PORT = click.option("--port", type=click.IntRange(1, 65535), help="Port to listen on; default: server.port.")
 
 
 @click.command()
@@ -37,30 +38,30 @@ _PORT = click.option("--port", type=click.IntRange(1, 65535), help="The port to 
 @_PORT
 @click.pass_context
 def api(ctx: click.Context, host: str | None, port: int | None) -> int:
-    """Serve the API alone; scheduler, workers and health sync are processes of their own."""
-    _listen_at(ctx, host, port)
-    with stateful(ctx) as app:
+    """Run the API server; scheduler, workers and health sync run as separate processes."""
+    _override_address(ctx, host, port)
+    with open_app(ctx, require_lake=False) as app:
         return _serve(app, [])
 
 
 @click.command()
 @_HOST
 @_PORT
-@click.option("--without", "left_out", type=click.Choice(PARTS), multiple=True, help="Leave this part to others.")
+@click.option("--without", "excluded", type=click.Choice(COMPONENTS), multiple=True, help="Do not run this component.")
 @click.pass_context
-def up(ctx: click.Context, host: str | None, port: int | None, left_out: tuple[str, ...]) -> int:
-    """Serve everything on one machine: API, scheduler, orchestrator, health sync, and a worker.
+def up(ctx: click.Context, host: str | None, port: int | None, excluded: tuple[str, ...]) -> int:
+    """Run the whole service on one machine: API, scheduler, orchestrator, health sync and a worker.
 
-    The worker is a process of its own, which is started again when it fails. SIGTERM and Ctrl-C end all of it cleanly.
+    The worker is a separate process, which is restarted if it fails. SIGTERM and Ctrl-C stop everything cleanly.
     """
-    _listen_at(ctx, host, port)
-    with application(ctx) as app:
-        command = None if "worker" in left_out else _worker_command(ctx)
-        return _serve(app, [part for part in PARTS[:3] if part not in left_out], command)
+    _override_address(ctx, host, port)
+    with open_app(ctx) as app:
+        command = None if "worker" in excluded else _worker_command(ctx)
+        return _serve(app, [name for name in COMPONENTS[:3] if name not in excluded], command)
 
 
-def _listen_at(ctx: click.Context, host: str | None, port: int | None) -> None:
-    """As if they had been set: everything reads one configuration."""
+def _override_address(ctx: click.Context, host: str | None, port: int | None) -> None:
+    """Adds the address to the settings, so that everything reads one configuration."""
     given = {"server.host": host, "server.port": port}
     options = ctx.find_root().obj
     options["settings"] += tuple(f"{key}={value}" for key, value in given.items() if value is not None)
@@ -77,88 +78,92 @@ def _worker_command(ctx: click.Context) -> list[str]:
     return [*command, "worker", "--loop", "--attached"]
 
 
-def _serve(app: App, parts: list[str], worker_command: list[str] | None = None) -> int:
+def _serve(app: App, components: list[str], worker_command: list[str] | None = None) -> int:
     from icepack.api.app import build_api
-    from icepack.api.server import ApiServer, refuse_openness
+    from icepack.api.server import ApiServer, require_authentication
 
-    refuse_openness(app.loaded.config)
+    require_authentication(app.loaded.config)
     logging.getLogger("icepack").setLevel(logging.WARNING)
     supervisor = Supervisor(worker_command) if worker_command else None
-    server = ApiServer(build_api(app, worker_state=supervisor.trouble if supervisor else None), app.loaded.config)
-    with told_to_stop(server.stop) as received, ExitStack() as stack:
+    worker_state = supervisor.describe_failure if supervisor else None
+    server = ApiServer(build_api(app, worker_state=worker_state), app.loaded.config)
+    with stop_on_signal(server.stop) as received, ExitStack() as stack:
         if supervisor is not None:
             stack.callback(supervisor.stop)
             supervisor.start()
-        if parts:
-            stack.enter_context(reaping(app.reaper))
-            stack.enter_context(_looping(_steps(app, parts), server.stop))
-        render.tell(f"Serving on http://{server.address}; {_what(app.loaded.config, parts, worker_command)}.")
+        if components:
+            stack.enter_context(run_reaper(app.reaper))
+            stack.enter_context(_run_in_background(_periodic_tasks(app, components), server.stop))
+        running = _describe_service(app.loaded.config, components, worker_command)
+        log_status(f"Serving on http://{server.address}; {running}.")
         server.serve_until_stopped()
-        render.tell("Stopping.")
-    return INTERRUPTED if signal.SIGINT in received else 0
+        log_status("Stopping.")
+    return INTERRUPTED if signal.SIGINT in received else SUCCEEDED
 
 
-def _what(config: CompactionConfig, parts: list[str], worker_command: list[str] | None) -> str:
-    guard = "keys are asked for" if config.auth.is_on else "open to this machine"
-    return ", ".join([guard, *parts, *(["worker"] if worker_command else [])])
-
-
-Step = Callable[[Event], object]
+def _describe_service(config: CompactionConfig, components: list[str], worker_command: list[str] | None) -> str:
+    access = "authentication is on" if config.auth.is_on else "no authentication, reachable from this machine only"
+    return ", ".join([access, *components, *(["worker"] if worker_command else [])])
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
-    """What is done again and again, how often, and how rarely at most after failures."""
+class PeriodicTask:
+    """A task that runs at an interval; after failures the delay grows up to `max_delay`."""
 
-    step: Step
-    every: timedelta
-    rarest: timedelta
+    run: Callable[[Event], object]
+    interval: timedelta
+    max_delay: timedelta
 
 
-def _steps(app: App, parts: list[str]) -> dict[str, Rhythm]:
+def _periodic_tasks(app: App, components: list[str]) -> dict[str, PeriodicTask]:
     config = app.loaded.config
-    prompt, sync_every = app.prompt_sync, config.health_sync.interval
-    orchestrate_every = config.orchestrator.interval
-    every: dict[str, Rhythm] = {
-        "scheduler": Rhythm(lambda stop: render.tell_schedule(app.scheduler.run_once(stop)), POLL, POLL),
-        "orchestrator": Rhythm(
-            lambda stop: app.orchestrator.run_once(shadow=config.orchestrator.shadow, stop=stop),
-            orchestrate_every,
-            orchestrate_every,
+    trigger, sync_interval = app.health_sync_trigger, config.health_sync.interval
+    orchestrator_interval = config.orchestrator.interval
+    tasks = {
+        "scheduler": PeriodicTask(
+            lambda stop: log_scheduler_pass(app.scheduler.run_once(stop)), SCHEDULER_INTERVAL, SCHEDULER_INTERVAL
         ),
-        "health-sync": Rhythm(lambda stop: _refresh(prompt, stop), min(LOOK_EVERY, sync_every), sync_every),
+        "orchestrator": PeriodicTask(
+            lambda stop: app.orchestrator.run_once(shadow=config.orchestrator.shadow, stop=stop),
+            orchestrator_interval,
+            orchestrator_interval,
+        ),
+        "health-sync": PeriodicTask(
+            lambda stop: _sync_if_due(trigger, stop), min(CHECK_INTERVAL, sync_interval), sync_interval
+        ),
     }
     if not config.scheduler.enabled:
-        every.pop("scheduler")
-    return {name: step for name, step in every.items() if name in parts}
+        tasks.pop("scheduler")
+    return {name: task for name, task in tasks.items() if name in components}
 
 
-def _refresh(prompt: PromptSync, stop: Event) -> None:
+def _sync_if_due(trigger: HealthSyncTrigger, stop: Event) -> None:
     try:
-        prompt.look(stop)
-    except RefreshUnderWay as exc:
-        render.tell(str(exc))
-
-
-def _tell(name: str, text: str) -> None:
-    render.tell(f"{name}: {text}")
+        trigger.run_if_due(stop)
+    except RefreshInProgress as exc:
+        log_status(str(exc))
 
 
 @contextmanager
-def _looping(steps: Mapping[str, Rhythm], give_up: Callable[[], None]) -> Iterator[None]:
-    """Each in a thread of its own, until the block ends; one that cannot go on ends it all, and says why."""
+def _run_in_background(tasks: Mapping[str, PeriodicTask], stop_service: Callable[[], None]) -> Iterator[None]:
+    """Runs each task in its own thread until the block ends; a task that cannot continue stops the service."""
     stop = Event()
-    failed: list[BaseException] = []
+    failures: list[BaseException] = []
 
-    def loop(name: str, rhythm: Rhythm) -> None:
-        backoff = Backoff(first_seconds=1.0, longest_seconds=max(rhythm.rarest.total_seconds(), 1.0))
+    def loop(name: str, task: PeriodicTask) -> None:
         try:
-            repeat(lambda: rhythm.step(stop), every=rhythm.every, stop=stop, tell=partial(_tell, name), backoff=backoff)
+            repeat(
+                lambda: task.run(stop),
+                every=task.interval,
+                stop=stop,
+                report=lambda text: log_status(f"{name}: {text}"),
+                backoff=Backoff(initial_seconds=1.0, max_seconds=max(task.max_delay.total_seconds(), 1.0)),
+            )
         except BaseException as exc:
-            failed.append(exc)
-            give_up()
+            failures.append(exc)
+            stop_service()
 
-    threads = [Thread(target=loop, args=(name, rhythm), name=f"icepack-{name}") for name, rhythm in steps.items()]
+    threads = [Thread(target=loop, args=(name, task), name=f"icepack-{name}") for name, task in tasks.items()]
     for thread in threads:
         thread.start()
     try:
@@ -167,5 +172,5 @@ def _looping(steps: Mapping[str, Rhythm], give_up: Callable[[], None]) -> Iterat
         stop.set()
         for thread in threads:
             thread.join()
-    if failed:
-        raise failed[0]
+    if failures:
+        raise failures[0]

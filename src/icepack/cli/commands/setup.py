@@ -1,76 +1,81 @@
-"""The commands around the lake: configuration, checks, jars."""
+"""The commands for setting up: config, doctor, init, jars."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from icepack.cli.console import print_json, say
-from icepack.cli.context import format_option, read_config
+from icepack.cli.console import print_json, print_text
+from icepack.cli.context import format_option, open_app, read_config
+from icepack.cli.exit_codes import FAILED, SUCCEEDED
+
+if TYPE_CHECKING:
+    from icepack.doctor import Check
 
 
 @click.group(invoke_without_command=True)
 @format_option
 @click.pass_context
 def config(ctx: click.Context, output: str) -> None:
-    """Show the merged configuration, secrets masked; `config check` only checks it."""
+    """Show the effective configuration with secrets masked; `config check` only validates it."""
     if ctx.invoked_subcommand is not None:
         return
-    from icepack.config import masked
+    from icepack.config import mask_config
 
     loaded = read_config(ctx)
-    shown = masked(loaded.config)
+    settings = mask_config(loaded.config)
     source = str(loaded.source) if loaded.source else None
     if output == "json":
-        print_json({"source": source, "config": shown})
+        print_json({"source": source, "config": settings})
         return
     import yaml
 
-    say(f"# {source or 'no file: defaults, environment and flags'}")
-    say(yaml.safe_dump(shown, sort_keys=False, allow_unicode=True).rstrip())
+    print_text(f"# {source or 'no file: defaults, environment variables and flags'}")
+    print_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True).rstrip())
 
 
 @config.command()
 @format_option
 @click.pass_context
 def check(ctx: click.Context, output: str) -> None:
-    """Say whether the configuration is sound; exit code 2 if not."""
-    from icepack.config import catalog_properties
+    """Validate the configuration; the exit code is 2 if it is invalid."""
+    from icepack.config import build_catalog_properties
 
     loaded = read_config(ctx)
-    names = list(catalog_properties(loaded.config))
+    names = list(build_catalog_properties(loaded.config))
     if output == "json":
         print_json({"source": str(loaded.source) if loaded.source else None, "sound": True, "catalogs": names})
     else:
-        say(f"{loaded.source or 'The defaults'}: sound. Catalogs: {', '.join(names)}.")
+        print_text(f"{loaded.source or 'The defaults'}: valid. Catalogs: {', '.join(names)}.")
 
 
 @click.command()
-@click.option("--skip-spark", is_flag=True, help="Do not start Spark; it takes some seconds.")
+@click.option("--skip-spark", is_flag=True, help="Skip the Spark check, which takes some seconds.")
 @format_option
 @click.pass_context
 def doctor(ctx: click.Context, skip_spark: bool, output: str) -> int:
-    """Check Python, Java, Spark, Iceberg, catalogs and storage, each with its remedy."""
-    from icepack.doctor import checks
+    """Check Python, Java, Spark, Iceberg, catalogs and storage, and show a remedy for each problem."""
+    from icepack.doctor import run_checks
     from icepack.domain.serialization import to_json
-    from icepack.wiring import build_app
 
-    app = build_app(read_config(ctx), environ=os.environ, announce=lambda text: click.echo(text, err=True))
     done = []
-    try:
-        for found in checks(app, start_spark=not skip_spark):
-            done.append(found)
+    with open_app(ctx, require_lake=False) as app:
+        for check in run_checks(app, start_spark=not skip_spark):
+            done.append(check)
             if output == "table":
-                say(f"{'✓' if found.ok else '✗'} {found.name}: {found.found}")
-                if found.remedy:
-                    say(f"    → {found.remedy}")
-    finally:
-        app.close()
+                _print_check(check)
     if output == "json":
-        print_json({"checks": [to_json(item) for item in done]})
-    return 0 if all(item.ok for item in done) else 1
+        print_json({"checks": [to_json(check) for check in done]})
+    return SUCCEEDED if all(check.ok for check in done) else FAILED
+
+
+def _print_check(check: Check) -> None:
+    print_text(f"{'✓' if check.ok else '✗'} {check.name}: {check.found}")
+    if check.remedy:
+        print_text(f"    → {check.remedy}")
 
 
 @click.command()
@@ -80,27 +85,26 @@ def doctor(ctx: click.Context, skip_spark: bool, output: str) -> int:
     default="icepack.yaml",
     show_default=True,
     type=click.Path(dir_okay=False),
-    help="Where to write it.",
+    help="File to write.",
 )
 def init(path: str) -> None:
-    """Write a starter icepack.yaml, from .pyiceberg.yaml or the environment where there is one."""
-    from icepack.config import write_starter
+    """Write a starter icepack.yaml, with the catalogs of .pyiceberg.yaml or the environment if there are any."""
+    from icepack.config import write_starter_file
 
-    say(write_starter(Path(path), environ=os.environ, cwd=Path.cwd(), home=Path.home()))
+    print_text(write_starter_file(Path(path), environ=os.environ, cwd=Path.cwd(), home=Path.home()))
 
 
 @click.group()
 def jars() -> None:
-    """The jars that Spark needs: fetched once, checked, kept."""
+    """Download the jars that Spark needs."""
 
 
 @jars.command()
 @click.pass_context
 def fetch(ctx: click.Context) -> None:
-    """Fetch what the configured catalogs need, unless it is there."""
+    """Download the jars for the configured catalogs, verify and cache them."""
     from icepack.engine.spark_conf import jar_purposes
-    from icepack.wiring import build_app
 
-    app = build_app(read_config(ctx), environ=os.environ, announce=lambda text: click.echo(text, err=True))
-    for path in app.jars.ensure(jar_purposes(app.catalog_properties)):
-        say(str(path))
+    with open_app(ctx, require_lake=False) as app:
+        for path in app.jars.ensure(jar_purposes(app.catalog_properties)):
+            print_text(str(path))

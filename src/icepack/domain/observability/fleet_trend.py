@@ -1,18 +1,18 @@
-"""How the whole fleet fared, day by day: sums by namespace, so that everybody can be shown their own."""
+"""Daily totals of the fleet by namespace, so that users see only the namespaces they have access to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from icepack.domain.access import namespace_text
+from icepack.domain.access import format_namespace
 from icepack.domain.run import Totals
 from icepack.domain.table import TableId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetLine:
-    """All tables of one namespace, as they were last seen on a day."""
+class NamespaceTotals:
+    """The totals of all tables of one namespace, as last observed on a day."""
 
     catalog: str
     namespace: str
@@ -26,7 +26,7 @@ class FleetLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrendPoint:
-    """All tables that may be seen, as they were on a day."""
+    """The totals of all visible tables on a day."""
 
     day: str
     tables: int
@@ -37,16 +37,15 @@ class TrendPoint:
     records: int
 
 
-def fleet_lines(figures: Mapping[TableId, Totals]) -> list[FleetLine]:
+def sum_by_namespace(totals_by_table: Mapping[TableId, Totals]) -> list[NamespaceTotals]:
     groups: dict[tuple[str, str], list[Totals]] = {}
-    for table, totals in figures.items():
-        groups.setdefault((table.catalog, namespace_text(table)), []).append(totals)
-    return [_line(*place, found) for place, found in sorted(groups.items())]
+    for table, totals in totals_by_table.items():
+        groups.setdefault((table.catalog, format_namespace(table)), []).append(totals)
+    return [_sum_totals(*key, items) for key, items in sorted(groups.items())]
 
 
-def _line(catalog: str, namespace: str, found: Iterable[Totals]) -> FleetLine:
-    totals = list(found)
-    return FleetLine(
+def _sum_totals(catalog: str, namespace: str, totals: Sequence[Totals]) -> NamespaceTotals:
+    return NamespaceTotals(
         catalog=catalog,
         namespace=namespace,
         tables=len(totals),

@@ -1,4 +1,4 @@
-"""Figures: every metric that icepack shows; what ended jobs add to them is in tallying.py."""
+"""Definitions of all metrics; metric_totals.py counts finished jobs into those that only increase."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ class MetricKind(StrEnum):
     HISTOGRAM = "histogram"
 
 
-class Ended(StrEnum):
-    """How a job ended, in the words of the metrics."""
+class JobResult(StrEnum):
+    """The value of the `status` label: how a job ended."""
 
     SUCCESS = "success"
     FAILED = "failed"
     CANCELLED = "cancelled"
 
 
-class Reason(StrEnum):
-    """Why a job failed."""
+class FailureReason(StrEnum):
+    """The value of the `reason` label: why a job failed."""
 
+    # Commits of other writers conflicted with the job until its attempts were used up.
     CONFLICT = "conflict"
-    """Another writer kept winning."""
+    # A safety check or the cost limit refused the job.
     REFUSED = "refused"
-    """A guard rail or the cost limit said no."""
+    # The verification found changed rows, which needs an investigation.
     ROWS_CHANGED = "rows_changed"
-    """The proof did not hold: somebody must look."""
+    # The job's workers stopped responding.
     WORKER_LOST = "worker_lost"
-    """Its workers were not heard of again."""
     OTHER = "other"
 
 
 class CheckResult(StrEnum):
-    """What a comparison by value found."""
+    """The value of the `result` label: what a comparison by value found."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -49,7 +49,7 @@ class CheckResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a metric: its name, and the values of its labels in their order."""
+    """One time series of a metric: its name and the values of its labels, in order."""
 
     name: str
     values: tuple[str, ...] = ()
@@ -57,27 +57,27 @@ class Series:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What a metric is called, is, and means; its labels have no other values than these."""
+    """The definition of a metric; its labels have no other values than those listed."""
 
     name: str
     kind: MetricKind
     help: str
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # The upper bounds of a histogram's buckets, without the last bucket, which has none.
     bounds: tuple[float, ...] = ()
-    """Of a histogram's buckets, without the last, which has none."""
-    always: bool = True
-    """Shown as 0 while there is nothing to show; else it is left out until there is."""
+    # Whether the metric is shown as 0 before it has a value; otherwise it is omitted until then.
+    is_always_shown: bool = True
 
     def series(self) -> list[Series]:
         return [Series(self.name, values) for values in product(*self.labels.values())]
 
-    def bucket(self, value: float) -> int:
-        """In which bucket a value falls, the smallest first."""
-        return next((number for number, bound in enumerate(self.bounds) if value <= bound), len(self.bounds))
+    def bucket_index(self, value: float) -> int:
+        """Returns the index of the bucket that a value belongs to."""
+        return next((index for index, bound in enumerate(self.bounds) if value <= bound), len(self.bounds))
 
 
 _ACTIONS = {"action": tuple(kind.value for kind in ActionKind)}
-_ENDS = {"status": tuple(end.value for end in Ended)}
+_JOB_RESULTS = {"status": tuple(result.value for result in JobResult)}
 _SECONDS = (1.0, 5.0, 15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
 _WAITS = (1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14400.0, 86400.0)
 _RATIOS = (0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
@@ -95,59 +95,65 @@ def _histogram(name: str, text: str, bounds: tuple[float, ...]) -> Metric:
     return Metric(name=name, kind=MetricKind.HISTOGRAM, help=text, bounds=bounds)
 
 
-COMPACTIONS = _counter("compaction_jobs_total", "Compaction jobs that have ended.", labels=_ENDS)
+COMPACTIONS = _counter("compaction_jobs_total", "Finished compaction jobs, by status.", labels=_JOB_RESULTS)
 DURATION = _histogram(
     "compaction_duration_seconds",
-    "How long the last attempt of a compaction job took, whether it succeeded or failed.",
+    "Duration of the last attempt of finished compaction jobs, successful or failed.",
     _SECONDS,
 )
-FILES = _counter("files_compacted_total", "Data files that compactions replaced.")
-BYTES_READ = _counter("bytes_read_total", "Bytes of the data files that compactions replaced.")
-BYTES_WRITTEN = _counter("bytes_written_total", "Bytes of the data files that compactions wrote.")
+FILES = _counter("files_compacted_total", "Data files replaced by compactions.")
+BYTES_READ = _counter("bytes_read_total", "Bytes of the data files replaced by compactions.")
+BYTES_WRITTEN = _counter("bytes_written_total", "Bytes of the data files written by compactions.")
 FILE_SIZES = _histogram(
-    "file_size_distribution", "Sizes in bytes of the data files that compactions wrote.", HISTOGRAM_BOUNDS_BYTES
+    "file_size_distribution", "Sizes in bytes of the data files written by compactions.", HISTOGRAM_BOUNDS_BYTES
 )
-RATIO = _histogram("compression_ratio", "Bytes read for each byte written, by compaction.", _RATIOS)
-PENDING = _gauge("pending_compactions", "Compaction jobs in the queue.")
-ACTIVE = _gauge("active_compactions", "Compaction jobs that run.")
-LAST = _gauge("last_compaction_timestamp", "When a compaction last succeeded, in seconds since 1970.", always=False)
-JOBS = _counter("icepack_jobs_total", "Jobs of every action that have ended.", labels={**_ACTIONS, **_ENDS})
+RATIO = _histogram("compression_ratio", "Bytes read per byte written, per compaction.", _RATIOS)
+PENDING = _gauge("pending_compactions", "Queued compaction jobs.")
+ACTIVE = _gauge("active_compactions", "Running compaction jobs.")
+LAST = _gauge(
+    "last_compaction_timestamp",
+    "Time of the last successful compaction, in seconds since 1970.",
+    is_always_shown=False,
+)
+JOBS = _counter("icepack_jobs_total", "Finished jobs, by action and status.", labels={**_ACTIONS, **_JOB_RESULTS})
 FAILURES = _counter(
     "icepack_job_failures_total",
-    "Jobs that failed, by reason.",
-    labels={"reason": tuple(reason.value for reason in Reason)},
+    "Failed jobs, by reason.",
+    labels={"reason": tuple(reason.value for reason in FailureReason)},
 )
-WAITS = _histogram("icepack_job_wait_seconds", "How long jobs were in the queue before their last attempt.", _WAITS)
+WAITS = _histogram("icepack_job_wait_seconds", "Time that jobs were queued before their last attempt.", _WAITS)
 DEPTH = _gauge(
     "icepack_queue_depth",
-    "Jobs in the queue: due, or waiting for their time.",
+    "Queued jobs that are due, or waiting for their time.",
     labels={**_ACTIONS, "state": ("due", "waiting")},
 )
-AGE = _gauge("icepack_queue_age_seconds", "How long the oldest job that is due has been in the queue; 0 for none.")
-RUNNING = _gauge("icepack_jobs_running", "Jobs that run.", labels=_ACTIONS)
-WORKERS = _gauge("icepack_workers", "Workers that hold a job and keep their claim alive.")
+AGE = _gauge("icepack_queue_age_seconds", "Time that the oldest due job has been queued; 0 if there is none.")
+RUNNING = _gauge("icepack_jobs_running", "Running jobs.", labels=_ACTIONS)
+WORKERS = _gauge("icepack_workers", "Workers that run a job and renew their claim.")
 IDLE_WORKERS = _gauge("icepack_workers_idle", "Workers that wait for a job.")
 LOST_WORKERS = _gauge("icepack_workers_lost", "Workers that hold a job past the end of their lease.")
-LOCKS = _gauge("icepack_locks", "Tables that are held.", labels={"holder": ("job", "command")})
-LOCK_WAITS = _gauge("icepack_lock_waits", "Tables whose next job is due and waits for who holds the table.")
-LOCK_WAIT = _gauge("icepack_lock_wait_seconds", "The longest of those waits so far; 0 for none.")
-CACHE_AGE = _gauge("icepack_cache_age_seconds", "How long ago the table cache was refreshed.", always=False)
-CACHE_FAILING = _gauge("icepack_cache_refresh_failing", "1 if the last refresh of the table cache failed.")
-ESTIMATED_DOLLARS = _counter("icepack_cost_estimated_dollars_total", "What jobs with an estimate should have cost.")
-REALISED_DOLLARS = _counter(
-    "icepack_cost_realised_dollars_total", "What the same jobs cost: measured seconds, estimated requests."
+LOCKS = _gauge("icepack_locks", "Locked tables.", labels={"holder": ("job", "command")})
+LOCK_WAITS = _gauge("icepack_lock_waits", "Tables whose next job is due and waits for the table lock.")
+LOCK_WAIT = _gauge("icepack_lock_wait_seconds", "Longest current wait for a table lock; 0 if there is none.")
+CACHE_AGE = _gauge("icepack_cache_age_seconds", "Time since the table cache was refreshed.", is_always_shown=False)
+CACHE_FAILING = _gauge("icepack_cache_refresh_failing", "1 if the last refresh of the table cache failed, otherwise 0.")
+ESTIMATED_DOLLARS = _counter(
+    "icepack_cost_estimated_dollars_total", "Estimated cost of finished jobs that have an estimate."
 )
-ESTIMATED_SECONDS = _counter("icepack_compute_estimated_seconds_total", "Core-seconds that jobs should have taken.")
-REALISED_SECONDS = _counter("icepack_compute_realised_seconds_total", "Core-seconds that the same jobs took.")
+REALISED_DOLLARS = _counter(
+    "icepack_cost_realised_dollars_total", "Actual cost of the same jobs, from measured seconds and estimated requests."
+)
+ESTIMATED_SECONDS = _counter("icepack_compute_estimated_seconds_total", "Estimated core-seconds of finished jobs.")
+REALISED_SECONDS = _counter("icepack_compute_realised_seconds_total", "Actual core-seconds of the same jobs.")
 VALUE_CHECKS = _counter(
     "icepack_value_checks_total",
-    "Groups and commits of compactions whose values were compared with their inputs, by result.",
+    "Rewritten groups and commits whose values were compared with their inputs, by result.",
     labels={"result": tuple(result.value for result in CheckResult)},
 )
 NATIVE_FAILURES = _counter(
-    "icepack_native_failures_total", "Groups whose native rewrite failed, so that Spark's procedure rewrote them."
+    "icepack_native_failures_total", "Groups whose native rewrite failed and that Spark's procedure rewrote instead."
 )
-NATIVE_DISABLED = _gauge("icepack_native_disabled_tables", "Tables for which the native rewrite is switched off.")
+NATIVE_DISABLED = _gauge("icepack_native_disabled_tables", "Tables with the native rewrite disabled.")
 
 METRICS = (
     *(COMPACTIONS, DURATION, FILES, BYTES_READ, BYTES_WRITTEN, FILE_SIZES, RATIO, PENDING, ACTIVE, LAST),
@@ -157,11 +163,12 @@ METRICS = (
     *(VALUE_CHECKS, NATIVE_FAILURES, NATIVE_DISABLED),
 )
 
-Figures = Mapping[Series, float]
-"""A histogram's are `_bucket` (each bucket's own, by number), `_sum` and `_count` after its name."""
+# The current values of all metrics. A histogram has the suffixes `_bucket` (not cumulative, by index), `_sum` and
+# `_count`.
+MetricValues = Mapping[Series, float]
 
 
-class FiguresPort(Protocol):
-    """Reads all figures, cheaply enough to be asked every few seconds."""
+class MetricsSource(Protocol):
+    """Reads the values of all metrics, cheaply enough to be called every few seconds."""
 
-    def read(self) -> Figures: ...
+    def read(self) -> MetricValues: ...

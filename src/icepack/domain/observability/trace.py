@@ -1,4 +1,4 @@
-"""Trace: where a piece of work stands among the others of its job, in the form of the W3C's `traceparent`."""
+"""Trace contexts in the W3C `traceparent` format, and the spans of a job's trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SAMPLED = 1
 
 
 class Phase(StrEnum):
-    """What a run is about, one after the other; a run that is planned anew goes through them again."""
+    """The phases of a run, in order; a run that is planned again repeats them."""
 
     PLANNING = "planning"
     EXECUTION = "execution"
@@ -22,7 +22,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceContext:
-    """A span's name in the world: hexadecimal ids, and whether it is to be exported."""
+    """Identifies a span by hexadecimal ids, and says whether it is exported."""
 
     trace_id: str
     span_id: str
@@ -33,7 +33,7 @@ class TraceContext:
 
     @classmethod
     def parse(cls, text: str) -> TraceContext | None:
-        """None for anything that the W3C's recommendation would have us ignore."""
+        """Returns None for values that the W3C recommendation says to ignore."""
         found = _TRACEPARENT.fullmatch(text.strip())
         if found is None or not _is_valid(*found.groups(default="")):
             return None
@@ -41,23 +41,23 @@ class TraceContext:
 
 
 def _is_valid(version: str, trace_id: str, span_id: str, flags: str, more: str) -> bool:
-    """Version 00 ends after the flags, later ones may go on; ff is none, and zeros are no id."""
+    """Version 00 ends after the flags, later versions may continue; version ff and all-zero ids are invalid."""
     return version != "ff" and not (version == "00" and more) and int(trace_id, 16) > 0 and int(span_id, 16) > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A piece of work that has ended."""
+    """A finished operation of a trace."""
 
     name: str
     context: TraceContext
+    # The parent span; None for the root of a trace.
     parent_id: str | None
-    """The span that it is part of; None for the first of its trace."""
     started_at: datetime
     ended_at: datetime
     attributes: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    # The error; empty if the operation succeeded.
     failure: str = ""
-    """What went wrong; empty when nothing did."""
 
     @property
     def duration(self) -> timedelta:
@@ -68,5 +68,5 @@ SpanSink = Callable[[Span], None]
 PhaseSink = Callable[[Phase], None]
 
 
-def no_phase(_: Phase) -> None:
-    """For runs that nobody traces."""
+def ignore_phase(_: Phase) -> None:
+    """A phase sink for runs that are not traced."""

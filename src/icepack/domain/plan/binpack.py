@@ -1,4 +1,4 @@
-"""First-Fit-Decreasing: files into groups, none over its limit."""
+"""First-fit-decreasing bin packing: puts files into groups that stay within a size limit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _CLOSED = -1
 def first_fit_decreasing(
     items: Iterable[T], limit: int, size: Callable[[T], int], tie: Callable[[T], str]
 ) -> list[tuple[T, ...]]:
-    """Bins in order of opening; an item larger than the limit gets a bin of its own.
+    """Packs items into bins, in the order in which the bins are opened; an item over the limit gets its own bin.
 
-    `tie` orders items of equal size, so that the result does not depend on the order they came in.
-    A segment tree over the bins' free space finds the first fit in logarithmic time.
+    `tie` orders items of equal size, so that the result does not depend on the input order. A segment tree over the
+    free space of the bins finds the first fit in logarithmic time.
     """
     ordered = sorted(items, key=lambda item: (-size(item), tie(item)))
     bins: list[list[T]] = []
@@ -35,7 +35,7 @@ def first_fit_decreasing(
 
 
 class _FirstFitTree:
-    """The leftmost slot with enough free space; a closed slot takes nothing, not even an empty file."""
+    """Finds the leftmost slot with enough free space; a closed slot takes nothing, not even an empty file."""
 
     def __init__(self, slots: int) -> None:
         self._leaves = 1

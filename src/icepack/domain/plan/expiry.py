@@ -1,4 +1,4 @@
-"""Which snapshots expiry would remove: Iceberg's retention rules as a pure function."""
+"""Finds the snapshots that expiry would remove, by Iceberg's retention rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from icepack.domain.status import Ref, SnapshotEntry, SnapshotStatus
 from icepack.domain.units import from_milliseconds
 
 
-def expired_snapshots(
+def find_expired_snapshots(
     snapshots: SnapshotStatus,
     *,
     older_than: timedelta,
@@ -17,22 +17,23 @@ def expired_snapshots(
     now: datetime,
     max_ref_age: timedelta | None = None,
 ) -> frozenset[int]:
-    """Every snapshot that no branch, tag or age keeps.
+    """Returns the ids of all snapshots that are not retained by a branch, a tag or their age.
 
-    A branch keeps its newest snapshots by count and by age (its own settings beat the defaults), a tag
-    keeps its one, an aged-out ref keeps nothing, `main` never ages out; what no ref reaches stays
-    while it is young. `max_ref_age` is for refs without an age of their own.
+    A branch retains its newest snapshots by count and by age; its own settings take precedence over the arguments. A
+    tag retains its one snapshot. A ref past its maximum age retains nothing, but `main` never ages out. Snapshots that
+    no branch reaches are retained until they are older than `older_than`. `max_ref_age` applies to refs without a
+    maximum age of their own.
     """
     by_id = {entry.snapshot_id: entry for entry in snapshots.entries}
     kept: set[int] = set()
     reached: set[int] = set()
     for ref in snapshots.refs:
-        if ref.snapshot_id not in by_id or _ref_expired(ref, by_id[ref.snapshot_id], max_ref_age, now):
+        if ref.snapshot_id not in by_id or _is_ref_expired(ref, by_id[ref.snapshot_id], max_ref_age, now):
             continue
         kept.add(ref.snapshot_id)
         if ref.kind == "branch":
-            kept |= _kept_by_branch(ref, by_id, older_than, retain_last, now)
-            reached |= set(_ancestors(ref.snapshot_id, by_id))
+            kept |= _find_kept_by_branch(ref, by_id, older_than, retain_last, now)
+            reached |= set(_list_ancestors(ref.snapshot_id, by_id))
     kept |= {
         entry.snapshot_id
         for entry in snapshots.entries
@@ -45,25 +46,25 @@ def _is_older(entry: SnapshotEntry, limit: timedelta, now: datetime) -> bool:
     return now - entry.committed_at > limit
 
 
-def _ref_expired(ref: Ref, head: SnapshotEntry, max_ref_age: timedelta | None, now: datetime) -> bool:
+def _is_ref_expired(ref: Ref, head: SnapshotEntry, max_ref_age: timedelta | None, now: datetime) -> bool:
     limit = max_ref_age if ref.max_ref_age_ms is None else from_milliseconds(ref.max_ref_age_ms)
     return ref.name != "main" and limit is not None and _is_older(head, limit, now)
 
 
-def _kept_by_branch(
+def _find_kept_by_branch(
     ref: Ref, by_id: Mapping[int, SnapshotEntry], older_than: timedelta, retain_last: int, now: datetime
 ) -> set[int]:
-    least = ref.min_snapshots_to_keep or retain_last
+    min_count = ref.min_snapshots_to_keep or retain_last
     limit = older_than if ref.max_snapshot_age_ms is None else from_milliseconds(ref.max_snapshot_age_ms)
     kept: set[int] = set()
-    for snapshot_id in _ancestors(ref.snapshot_id, by_id):
-        if len(kept) >= least and _is_older(by_id[snapshot_id], limit, now):
+    for snapshot_id in _list_ancestors(ref.snapshot_id, by_id):
+        if len(kept) >= min_count and _is_older(by_id[snapshot_id], limit, now):
             break
         kept.add(snapshot_id)
     return kept
 
 
-def _ancestors(snapshot_id: int | None, by_id: Mapping[int, SnapshotEntry]) -> list[int]:
+def _list_ancestors(snapshot_id: int | None, by_id: Mapping[int, SnapshotEntry]) -> list[int]:
     found = []
     while snapshot_id is not None and snapshot_id in by_id:
         found.append(snapshot_id)

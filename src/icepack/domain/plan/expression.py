@@ -1,4 +1,4 @@
-"""Partition filters: parsed into an expression, so that no text of a user ever becomes SQL.
+"""Parses partition filters into expressions, so that user input never becomes SQL text.
 
 expression := term (OR term)*        term := factor (AND factor)*
 factor     := NOT factor | '(' expression ')' | column predicate
@@ -82,16 +82,16 @@ _COMPARISONS = {
 }  # fmt: skip
 _UNITS = {"day": 86400, "hour": 3600, "minute": 60, "second": 1, "week": 604800}
 MAX_DIGITS = 100
+# Limits the depth of the expression, which is processed recursively; long lists of values belong in IN.
 MAX_CONDITIONS = 100
-"""Keeps the expression shallow enough for whoever walks it; a longer list of values belongs into IN."""
 _KEYWORDS = frozenset({"and", "or", "not", "in", "between", "is", "null", "like"})
 
 
-_FINER_DIGITS = re.compile(r"\.\d{6}(\d{1,3})(?!\d)")
+_NANOSECOND_DIGITS = re.compile(r"\.\d{6}(\d{1,3})(?!\d)")
 
 
 def parse_filter(text: str, now: datetime) -> Expression:
-    """The expression that `text` means at `now`; dates and times are UTC."""
+    """Parses a filter; CURRENT_DATE and CURRENT_TIMESTAMP are evaluated at `now`, in UTC."""
     return _Parser(text, now.astimezone(UTC)).parse()
 
 
@@ -126,7 +126,7 @@ class _Parser:
         while position < len(text):
             found = _TOKEN.match(text, position)
             if found is None:
-                raise InvalidFilter(f'The filter "{self._text}" has something odd at character {position + 1}.')
+                raise InvalidFilter(f'In the filter "{self._text}", unexpected text at character {position + 1}.')
             kind = str(found.lastgroup)
             tokens.append(_Token(kind, found[kind], found.start(kind)))
             position = found.end()
@@ -155,8 +155,7 @@ class _Parser:
         token = self._peek()
         found = f"'{token.text}'" if token.text else "nothing"
         return InvalidFilter(
-            f'The filter "{self._text}" should have {expected} at character {token.position + 1}, '
-            f"where it has {found}.",
+            f'In the filter "{self._text}", expected {expected} at character {token.position + 1} but found {found}.',
             "Examples: date = '2024-01-01'; date >= current_date - 7.",
         )
 
@@ -175,7 +174,7 @@ class _Parser:
     def _factor(self) -> Expression:
         self._conditions += 1
         if self._conditions > MAX_CONDITIONS:
-            raise self._error(f"ended: it has more than {MAX_CONDITIONS} conditions (IN takes any number of values)")
+            raise self._error(f"no more than {MAX_CONDITIONS} conditions (IN takes any number of values)")
         if self._accept("not"):
             return Not(self._factor())
         if self._accept("("):
@@ -227,11 +226,10 @@ class _Parser:
         return tuple(values)
 
     def _like(self, column: str) -> Expression:
-        token = self._peek()
         pattern = self._value()
         if not isinstance(pattern, str) or "_" in pattern or "%" in pattern[:-1] or not pattern.endswith("%"):
             self._next -= 1
-            raise self._error(f"a prefix such as 'abc%' (only prefixes can be planned; {token.text} is none)")
+            raise self._error("a prefix such as 'abc%' (LIKE supports only prefixes)")
         return Comparison(column, Operator.STARTS_WITH, pattern[:-1])
 
     def _value(self) -> Literal:
@@ -247,7 +245,7 @@ class _Parser:
         if word in ("date", "timestamp"):
             return self._typed_literal(word)
         if word in ("current_date", "current_timestamp"):
-            return self._moment(word)
+            return self._current_time(word)
         raise self._error("a value")
 
     def _number(self) -> int | float:
@@ -263,44 +261,44 @@ class _Parser:
             raise self._error(f"a quoted {word}")
         text = _unquote(self._peek().text)
         try:
-            value: Literal = date.fromisoformat(text) if word == "date" else _in_utc(datetime.fromisoformat(text))
+            value: Literal = date.fromisoformat(text) if word == "date" else _to_utc(datetime.fromisoformat(text))
         except (ValueError, OverflowError):
             raise self._error(f"a {word} in ISO form") from None
         self._take()
         return value
 
-    def _moment(self, word: str) -> Literal:
+    def _current_time(self, word: str) -> Literal:
         self._take()
         if self._accept("("):
             self._expect(")")
         try:
-            seconds = self._shift()
+            seconds = self._offset_seconds()
             moment = self._now + timedelta(seconds=seconds)
         except OverflowError:
-            raise self._error("a date between the years 1 and 9999 before this") from None
+            raise self._error("a date between the years 1 and 9999") from None
         if word == "current_timestamp":
             return moment
         if seconds % _UNITS["day"]:
-            raise self._error("whole days before this, as CURRENT_DATE has no time of day,")
+            raise self._error("whole days, because CURRENT_DATE has no time of day,")
         return moment.date()
 
-    def _shift(self) -> int:
+    def _offset_seconds(self) -> int:
         total = 0
         while True:
             token = self._peek()
             if token.kind == "number" and token.text.startswith("-"):
-                total -= self._span(token.text[1:], is_interval=False)
+                total -= self._offset_amount(token.text[1:], is_interval=False)
             elif token.kind == "operator" and token.text in "+-":
                 sign = -1 if self._take().text == "-" else 1
                 is_interval = self._accept("interval")
                 token = self._peek()
                 amount = _unquote(token.text).strip() if token.kind == "text" else token.text
-                total += sign * self._span(amount, is_interval=is_interval)
+                total += sign * self._offset_amount(amount, is_interval=is_interval)
             else:
                 return total
 
-    def _span(self, amount: str, *, is_interval: bool) -> int:
-        """The seconds of a count and its unit; days when there is none."""
+    def _offset_amount(self, amount: str, *, is_interval: bool) -> int:
+        """Returns the seconds of a count and its unit; without a unit, the count is in days."""
         if self._peek().kind not in ("number", "text") or not amount.isdecimal() or len(amount) > MAX_DIGITS:
             raise self._error("a whole number" if is_interval else "a whole number of days")
         self._take()
@@ -316,49 +314,49 @@ def _unquote(text: str) -> str:
     return text[1:-1].replace("''", "'")
 
 
-def _in_utc(moment: datetime) -> datetime:
+def _to_utc(moment: datetime) -> datetime:
     return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def coerce(value: Literal, column_type: str) -> str | int | float | bool:
-    """The literal in the form that a column of this Iceberg type compares with."""
+    """Converts the literal to the form in which values of this Iceberg type are compared."""
     if isinstance(value, datetime):
-        return _moment_text(value, column_type)
+        return _format_datetime(value, column_type)
     if isinstance(value, date):
-        return f"{value.isoformat()}{_midnight(column_type)}"
+        return f"{value.isoformat()}{_midnight_suffix(column_type)}"
     if isinstance(value, str) and column_type.startswith("timestamp"):
-        return _timestamp_text(value, column_type)
+        return _format_timestamp(value, column_type)
     if isinstance(value, int) and not isinstance(value, bool) and column_type == "string":
         return str(value)
     return value
 
 
-def _timestamp_text(text: str, column_type: str) -> str:
-    """As written when it is no time, so that whoever compares it can say so."""
+def _format_timestamp(text: str, column_type: str) -> str:
+    """Returns text that is not a timestamp unchanged, so that the comparison reports the error."""
     try:
-        exact = _moment_text(datetime.fromisoformat(text), column_type)
+        exact = _format_datetime(datetime.fromisoformat(text), column_type)
     except (ValueError, OverflowError):
         return text
-    finer = _FINER_DIGITS.search(text) if column_type.endswith("_ns") else None
-    return exact if finer is None else _with_digits(exact, finer[1])
+    finer = _NANOSECOND_DIGITS.search(text) if column_type.endswith("_ns") else None
+    return exact if finer is None else _append_nanoseconds(exact, finer[1])
 
 
-def _with_digits(text: str, finer: str) -> str:
-    """Nanoseconds, which Python's own times do not have."""
+def _append_nanoseconds(text: str, finer: str) -> str:
+    """Appends the nanosecond digits, which Python's datetime does not have."""
     head, zone = (text[:-6], text[-6:]) if text.endswith("+00:00") else (text, "")
     seconds, _, micros = head.partition(".")
     return f"{seconds}.{micros or '000000'}{finer}{zone}"
 
 
-def _moment_text(moment: datetime, column_type: str) -> str:
-    utc = _in_utc(moment)
+def _format_datetime(moment: datetime, column_type: str) -> str:
+    utc = _to_utc(moment)
     if column_type == "date":
         return utc.date().isoformat()
     text = utc.replace(tzinfo=None).isoformat()
     return f"{text}+00:00" if column_type.startswith("timestamptz") else text
 
 
-def _midnight(column_type: str) -> str:
+def _midnight_suffix(column_type: str) -> str:
     if column_type.startswith("timestamptz"):
         return "T00:00:00+00:00"
     return "T00:00:00" if column_type.startswith("timestamp") else ""

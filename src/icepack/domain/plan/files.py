@@ -1,4 +1,4 @@
-"""The rows that planning works on: one per live file, read from manifests."""
+"""The input of planning: the live data files of a snapshot, as read from its manifests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Content(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class PartitionKey:
-    """One partition of one spec; `path` is its Hive-style text, empty when unpartitioned."""
+    """One partition of one partition spec; `path` is its Hive-style text, empty if unpartitioned."""
 
     spec_id: int
     path: str
@@ -25,7 +25,7 @@ class PartitionKey:
 
 @dataclass(frozen=True, slots=True)
 class PartitionValue:
-    """One field of a partition tuple, as the engine needs it to select that partition again."""
+    """One field of a partition tuple, from which the engine builds a filter for the partition."""
 
     source: str
     transform: str
@@ -34,7 +34,7 @@ class PartitionValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """A live data file and what deletes weigh on it."""
+    """A live data file and the number of delete files that apply to it."""
 
     path: str
     partition: PartitionKey
@@ -54,7 +54,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileListing:
-    """The live data files of one snapshot, with the partitions they lie in."""
+    """The live data files of one snapshot and the partitions that they belong to."""
 
     snapshot_id: int | None
     files: tuple[DataFile, ...]

@@ -1,4 +1,4 @@
-"""Which files are worth rewriting."""
+"""Selects the files that are worth rewriting."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from icepack.domain.actions import Strategy
 from icepack.domain.plan.files import DataFile, PartitionKey
 from icepack.domain.units import MIB
 
-OVERSIZE_FACTOR = 1.8
-"""A file this many times its target is split again; Iceberg's own planner uses the same factor."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionRules:
-    """The thresholds of selection, in bytes and counts."""
+    """The thresholds of file selection."""
 
     target_file_bytes: int
     small_file_bytes: int = 32 * MIB
@@ -27,35 +24,35 @@ class SelectionRules:
     rewrite_all: bool = False
 
     @classmethod
-    def by_hand(cls, target_file_bytes: int) -> SelectionRules:
-        """Where no policy is asked: as Iceberg's own planner selects."""
-        small = nearly_full(target_file_bytes)
+    def iceberg_defaults(cls, target_file_bytes: int) -> SelectionRules:
+        """Returns the rules of Iceberg's own planner, for compactions without a policy."""
+        small = compute_nearly_full_bytes(target_file_bytes)
         return cls(target_file_bytes=target_file_bytes, small_file_bytes=small, max_delete_ratio=0.0)
 
     @property
     def effective_small_bytes(self) -> int:
-        """Never above three quarters of the target, or a rewrite's own output would count as small."""
-        return min(self.small_file_bytes, nearly_full(self.target_file_bytes))
+        """At most three quarters of the target; otherwise the output of a rewrite could count as small."""
+        return min(self.small_file_bytes, compute_nearly_full_bytes(self.target_file_bytes))
 
-    def small_below(self, files_in_partition: int) -> int:
-        """Where there are too many files, all that are not nearly full are small."""
+    def small_file_limit(self, files_in_partition: int) -> int:
+        """Returns the size below which a file is small; in a partition with too many files, up to nearly full files."""
         crowded = files_in_partition > self.max_files_per_partition
-        return nearly_full(self.target_file_bytes) if crowded else self.effective_small_bytes
+        return compute_nearly_full_bytes(self.target_file_bytes) if crowded else self.effective_small_bytes
 
 
-def nearly_full(target_bytes: int) -> int:
-    """From this size on, merging a file gains too little; Iceberg's own planner uses the same share."""
+def compute_nearly_full_bytes(target_bytes: int) -> int:
+    """Returns the size from which merging a file gains too little; Iceberg's own planner uses the same share."""
     return target_bytes * 3 // 4
 
 
-def files_needed(total_bytes: int, target_bytes: int) -> int:
-    """How many files of the target size hold this much; at least one, if there is anything."""
+def count_files_needed(total_bytes: int, target_bytes: int) -> int:
+    """Counts the files of the target size that hold this many bytes, rounded up."""
     return -(-total_bytes // max(target_bytes, 1))
 
 
 @dataclass(frozen=True, slots=True)
 class FileGroup:
-    """Files of one partition that are looked at, or rewritten, together."""
+    """Files of one partition that are considered or rewritten together."""
 
     partition: PartitionKey
     files: tuple[DataFile, ...]
@@ -73,19 +70,29 @@ class FileGroup:
         return sum(file.delete_files for file in self.files)
 
     def should_compact(self, rules: SelectionRules) -> bool:
-        """Too many files, too small on average, or too many deletes."""
-        if not self.files:
-            return False
-        count = len(self.files)
-        if count > rules.max_files_per_partition:
-            return True
-        if count > 1 and self.bytes / count < rules.effective_small_bytes:
-            return True
-        return self.delete_files / count > rules.max_delete_ratio
+        """Whether the group has too many small files or too many delete files.
+
+        Small files are counted instead of comparing the average file size with the threshold: a few large files would
+        hide many small ones in the average.
+        """
+        return self.has_too_many_small_files(rules) or self.has_too_many_deletes(rules)
+
+    def has_too_many_small_files(self, rules: SelectionRules) -> bool:
+        """Whether there are enough small files and merging leaves fewer; otherwise they would be rewritten forever."""
+        small = self.find_small_files(rules)
+        enough = len(small) >= rules.min_input_files or fills_target_file(small, rules)
+        return enough and len(small) > count_files_needed(_sum_bytes(small), rules.target_file_bytes)
+
+    def has_too_many_deletes(self, rules: SelectionRules) -> bool:
+        return self.delete_files / max(len(self.files), 1) > rules.max_delete_ratio
+
+    def find_small_files(self, rules: SelectionRules) -> tuple[DataFile, ...]:
+        limit = rules.small_file_limit(len(self.files))
+        return tuple(file for file in self.files if file.bytes < limit)
 
 
-def by_partition(files: Iterable[DataFile]) -> list[FileGroup]:
-    """One group per partition, in the partitions' order; within it, the oldest files first."""
+def group_by_partition(files: Iterable[DataFile]) -> list[FileGroup]:
+    """Returns one group per partition, sorted by partition; within a group, the oldest files come first."""
     found: dict[PartitionKey, list[DataFile]] = defaultdict(list)
     for file in files:
         found[file.partition].append(file)
@@ -96,31 +103,33 @@ def by_partition(files: Iterable[DataFile]) -> list[FileGroup]:
 
 
 def select_files(group: FileGroup, strategy: Strategy, rules: SelectionRules) -> tuple[DataFile, ...]:
-    """The files of a partition that the strategy rewrites; empty when there is too little to gain.
+    """Selects the files of a partition that the strategy rewrites; none if there is too little to gain.
 
-    Files with deletes are always what `delete_files` wants; the other strategies take them along only
-    where deletes weigh on the partition.
+    `delete_files` selects every file with enough deletes; the other strategies include these files only if the
+    partition has too many deletes.
     """
     if rules.rewrite_all:
         return group.files
-    deleted = tuple(file for file in group.files if file.delete_files >= rules.delete_file_threshold)
     if strategy is Strategy.DELETE_FILES:
-        return deleted
-    if group.delete_files / max(len(group.files), 1) <= rules.max_delete_ratio:
-        deleted = ()
-    small = [file for file in group.files if file.bytes < rules.small_below(len(group.files))]
-    chosen = set(deleted)
-    if _merge_gains(small, rules):
-        chosen.update(small)
+        return _find_files_with_deletes(group, rules)
+    if not group.should_compact(rules):
+        return ()
+    chosen: set[DataFile] = set()
+    if group.has_too_many_deletes(rules):
+        chosen.update(_find_files_with_deletes(group, rules))
+    if group.has_too_many_small_files(rules):
+        chosen.update(group.find_small_files(rules))
     return tuple(file for file in group.files if file in chosen)
 
 
-def _merge_gains(small: Sequence[DataFile], rules: SelectionRules) -> bool:
-    """Enough of them, and fewer afterwards: what a rewrite cannot reduce would be rewritten for ever."""
-    enough = len(small) >= rules.min_input_files or group_overfull(small, rules)
-    return enough and len(small) > files_needed(sum(file.bytes for file in small), rules.target_file_bytes)
+def _find_files_with_deletes(group: FileGroup, rules: SelectionRules) -> tuple[DataFile, ...]:
+    return tuple(file for file in group.files if file.delete_files >= rules.delete_file_threshold)
 
 
-def group_overfull(small: Sequence[DataFile], rules: SelectionRules) -> bool:
-    """A few small files still pay when together they fill a whole target file."""
-    return len(small) > 1 and sum(file.bytes for file in small) >= rules.target_file_bytes
+def fills_target_file(small: Sequence[DataFile], rules: SelectionRules) -> bool:
+    """Whether a few small files are worth merging, because together they fill a whole target file."""
+    return len(small) > 1 and _sum_bytes(small) >= rules.target_file_bytes
+
+
+def _sum_bytes(files: Iterable[DataFile]) -> int:
+    return sum(file.bytes for file in files)

@@ -1,4 +1,4 @@
-"""The other decisions: position deletes, manifests, snapshots, orphans, statistics."""
+"""Decides on every action but compaction: position deletes, manifests, snapshots, orphan files, statistics."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ from icepack.domain.actions import (
     RewritePositionDeletes,
 )
 from icepack.domain.health import (
+    MANIFEST_COUNT_FLOOR,
     IssueCode,
-    ideal_manifests,
-    max_ref_age,
-    too_many_manifests,
+    count_ideal_manifests,
+    get_max_ref_age,
+    has_too_many_manifests,
 )
-from icepack.domain.plan.cost import (
-    PUTS_PER_COMMIT,
-    price,
-)
-from icepack.domain.plan.expiry import expired_snapshots
+from icepack.domain.plan.cost import PUTS_PER_COMMIT, estimate_cost
+from icepack.domain.plan.expiry import find_expired_snapshots
 from icepack.domain.recommendation.types import (
+    ActionDecision,
     ExpectedEffect,
-    Planned,
+    PlannedActions,
     RecommendedAction,
     Situation,
     SkippedAction,
-    Verdict,
-    commits_of,
-    conflict_probability,
-    matching_partitions,
+    count_commits,
+    estimate_conflict_probability,
+    select_partitions,
 )
 from icepack.domain.status import PartitionStatus, SnapshotEntry, SnapshotStatus
-from icepack.domain.units import format_duration, format_size
+from icepack.domain.units import format_count, format_duration, format_size
 
+# Object stores list this many files per request.
 LIST_PAGE_FILES = 1000
 
 
-def decide_position_deletes(situation: Situation, planned: Planned) -> Verdict:
-    """Iceberg merges within a partition, so only a partition with enough files of its own counts."""
+def decide_position_deletes(situation: Situation, planned: PlannedActions) -> ActionDecision:
+    """Counts delete files per partition, because Iceberg merges them only within a partition."""
     kind = ActionKind.REWRITE_POSITION_DELETES
     status, policy = situation.status, situation.policy
-    counts = [
-        partition.position_delete_files for partition in _without_applied(matching_partitions(situation), planned)
-    ]
-    merged = [count for count in counts if count >= max(policy.min_input_files, 2)]
+    counts = _count_position_deletes(_exclude_applied(select_partitions(situation), planned))
+    merged = [count for count in counts if count >= _min_delete_files(situation)]
     dangling = status.deletes.dangling_files
     if not dangling and not merged:
-        return SkippedAction(kind=kind, reason=f"{sum(counts):,} position-delete files are too few to merge.")
-    reasons = [f"{dangling:,} delete files apply to nothing"] if dangling else []
+        return SkippedAction(kind=kind, reason=_explain_no_position_deletes(situation, sum(counts)))
+    reasons = []
+    if dangling:
+        verb = "applies" if dangling == 1 else "apply"
+        reasons.append(f"{format_count(dangling, 'delete file')} no longer {verb} to any data file")
     if merged:
-        reasons.append(f"{sum(merged):,} position-delete files can be merged")
-    cost = price(
+        reasons.append(f"{sum(merged):,} position delete files can be merged")
+    cost = estimate_cost(
         situation.model,
         gets=status.deletes.position.files * 2,
         puts=PUTS_PER_COMMIT,
@@ -75,12 +75,33 @@ def decide_position_deletes(situation: Situation, planned: Planned) -> Verdict:
             bytes_rewritten=status.deletes.position.bytes,
         ),
         cost=cost,
-        conflict_probability=conflict_probability(status.cadence.row_changes_per_hour, cost.duration_seconds),
+        conflict_probability=estimate_conflict_probability(status.cadence.row_changes_per_hour, cost.duration_seconds),
     )
 
 
-def _without_applied(partitions: list[PartitionStatus], planned: Planned) -> list[PartitionStatus]:
-    """The partitions whose deletes no planned compaction applies."""
+def _min_delete_files(situation: Situation) -> int:
+    return max(situation.policy.min_input_files, 2)
+
+
+def _count_position_deletes(partitions: list[PartitionStatus]) -> list[int]:
+    return [partition.position_delete_files for partition in partitions]
+
+
+def _explain_no_position_deletes(situation: Situation, remaining: int) -> str:
+    if remaining:
+        return (
+            f"{format_count(remaining, 'position delete file')}, but no partition has the "
+            f"{_min_delete_files(situation):,} needed to merge (min_input_files)."
+        )
+    if not any(_count_position_deletes(list(situation.status.partitions))):
+        return "No position deletes."
+    if not any(_count_position_deletes(select_partitions(situation))):
+        return "No position deletes in the partitions that match the filter."
+    return "The planned compaction applies all position deletes."
+
+
+def _exclude_applied(partitions: list[PartitionStatus], planned: PlannedActions) -> list[PartitionStatus]:
+    """Returns the partitions whose deletes no planned compaction applies."""
     applying = [
         recommended.action
         for recommended in planned
@@ -92,53 +113,55 @@ def _without_applied(partitions: list[PartitionStatus], planned: Planned) -> lis
     return [partition for partition in partitions if partition.key not in applied]
 
 
-def decide_manifests(situation: Situation, planned: Planned) -> Verdict:
+def decide_manifests(situation: Situation, planned: PlannedActions) -> ActionDecision:
     kind = ActionKind.REWRITE_MANIFESTS
     status = situation.status
-    count, ideal = status.manifests.count + commits_of(planned), ideal_manifests(status)
-    too_many = too_many_manifests(count, ideal)
+    count, ideal = status.manifests.count + count_commits(planned), count_ideal_manifests(status)
+    too_many = has_too_many_manifests(count, ideal)
     if not too_many and not situation.health.has(IssueCode.OVERSIZED_MANIFESTS):
-        return SkippedAction(kind=kind, reason=f"{status.manifests.count:,} manifests are in good order.")
+        limit = max(MANIFEST_COUNT_FLOOR, 2 * ideal)
+        return SkippedAction(kind=kind, reason=f"Manifests are healthy ({status.manifests.count:,}, limit {limit:,}).")
     return RecommendedAction(
         action=RewriteManifests(),
-        reason=f"{count:,} manifests do the work of {ideal:,}."
+        reason=f"{count:,} manifests can be merged into {ideal:,}."
         if too_many
-        else f"The largest manifest has {format_size(status.manifests.largest_bytes)} and can be split.",
+        else f"The largest manifest is {format_size(status.manifests.largest_bytes)}, more than twice the target of "
+        f"{format_size(status.manifests.target_bytes)}, and can be split.",
         effect=ExpectedEffect(manifests_removed=max(count - ideal, 0)),
-        cost=price(situation.model, gets=count, puts=ideal + PUTS_PER_COMMIT),
+        cost=estimate_cost(situation.model, gets=count, puts=ideal + PUTS_PER_COMMIT),
         conflict_probability=0.0,
     )
 
 
-def decide_expiry(situation: Situation, planned: Planned) -> Verdict:
+def decide_expiry(situation: Situation, planned: PlannedActions) -> ActionDecision:
     kind = ActionKind.EXPIRE_SNAPSHOTS
     status, policy = situation.status, situation.policy
     if not status.gc_enabled:
-        return SkippedAction(kind=kind, reason="The table sets gc.enabled to false.")
-    gone = expired_snapshots(
-        _with_commits(status.snapshots, commits_of(planned), situation.now),
+        return SkippedAction(kind=kind, reason="The table property gc.enabled is false.")
+    expired = find_expired_snapshots(
+        _add_commits(status.snapshots, count_commits(planned), situation.now),
         older_than=policy.snapshot_retention,
         retain_last=policy.min_snapshots_to_keep,
         now=situation.now,
-        max_ref_age=max_ref_age(status),
+        max_ref_age=get_max_ref_age(status),
     )
-    if not gone:
+    if not expired:
         return SkippedAction(
             kind=kind,
-            reason=f"No snapshot is older than {format_duration(policy.snapshot_retention)} and free to go.",
+            reason=f"No expired snapshots (snapshot_retention: {format_duration(policy.snapshot_retention)}).",
         )
     return RecommendedAction(
         action=ExpireSnapshots(older_than=policy.snapshot_retention, retain_last=policy.min_snapshots_to_keep),
-        reason=f"{len(gone):,} of {status.snapshots.count:,} snapshots are past "
-        f"{format_duration(policy.snapshot_retention)}.",
-        effect=ExpectedEffect(snapshots_removed=len(gone)),
-        cost=price(situation.model, gets=len(gone) * 2 + status.manifests.count, puts=1),
+        reason=f"{len(expired):,} of {format_count(status.snapshots.count, 'snapshot')} "
+        f"{'is' if len(expired) == 1 else 'are'} past the retention of {format_duration(policy.snapshot_retention)}.",
+        effect=ExpectedEffect(snapshots_removed=len(expired)),
+        cost=estimate_cost(situation.model, gets=len(expired) * 2 + status.manifests.count, puts=1),
         conflict_probability=0.0,
     )
 
 
-def _with_commits(snapshots: SnapshotStatus, commits: int, now: datetime) -> SnapshotStatus:
-    """The history once the actions planned before have committed: what is the head now may then go."""
+def _add_commits(snapshots: SnapshotStatus, commits: int, now: datetime) -> SnapshotStatus:
+    """Returns the history after the planned actions have committed, when the current snapshot may expire too."""
     head = next((ref.snapshot_id for ref in snapshots.refs if ref.name == "main"), None)
     if head is None or not commits:
         return snapshots
@@ -151,42 +174,46 @@ def _with_commits(snapshots: SnapshotStatus, commits: int, now: datetime) -> Sna
     return replace(snapshots, refs=refs, entries=snapshots.entries + added)
 
 
-def decide_orphans(situation: Situation, planned: Planned) -> Verdict:
+def decide_orphans(situation: Situation, planned: PlannedActions) -> ActionDecision:
     kind = ActionKind.REMOVE_ORPHAN_FILES
     status, policy = situation.status, situation.policy
     if not status.gc_enabled:
-        return SkippedAction(kind=kind, reason="The table sets gc.enabled to false.")
-    last = situation.last(kind)
+        return SkippedAction(kind=kind, reason="The table property gc.enabled is false.")
+    last = situation.last_run(kind)
     age: timedelta | None = max(situation.now - last.finished_at, timedelta()) if last else None
     if age is not None and age < policy.orphan_interval:
-        return SkippedAction(kind=kind, reason=f"The storage was searched {format_duration(age)} ago.")
-    listed = status.data.count + status.manifests.count + status.snapshots.count
+        interval = format_duration(policy.orphan_interval)
+        return SkippedAction(
+            kind=kind,
+            reason=f"Last searched for orphan files {format_duration(age)} ago (orphan_interval: {interval}).",
+        )
+    files = status.data.count + status.manifests.count + status.snapshots.count
     return RecommendedAction(
         action=RemoveOrphanFiles(
             older_than=policy.orphan_retention,
             max_files=policy.max_orphan_files,
             max_share=policy.max_orphan_share,
         ),
-        reason="The storage was never searched for orphans."
+        reason="Never searched for orphan files."
         if age is None
-        else f"The storage was last searched {format_duration(age)} ago.",
+        else f"Last searched for orphan files {format_duration(age)} ago.",
         effect=ExpectedEffect(),
-        cost=price(situation.model, gets=status.manifests.count + listed // LIST_PAGE_FILES + 1, puts=0),
+        cost=estimate_cost(situation.model, gets=status.manifests.count + files // LIST_PAGE_FILES + 1, puts=0),
         conflict_probability=0.0,
     )
 
 
-def decide_stats(situation: Situation, planned: Planned) -> Verdict:
+def decide_stats(situation: Situation, planned: PlannedActions) -> ActionDecision:
     kind = ActionKind.COMPUTE_STATS
     status = situation.status
     if status.snapshot_id is None:
         return SkippedAction(kind=kind, reason="The table has no snapshot yet.")
-    if status.snapshot_id in status.metadata.statistics_snapshot_ids and not commits_of(planned):
-        return SkippedAction(kind=kind, reason="The current snapshot has its statistics.")
+    if status.snapshot_id in status.metadata.statistics_snapshot_ids and not count_commits(planned):
+        return SkippedAction(kind=kind, reason="The current snapshot already has statistics.")
     return RecommendedAction(
         action=ComputeStats(),
-        reason="The newest snapshot has no statistics.",
+        reason="The current snapshot has no statistics.",
         effect=ExpectedEffect(),
-        cost=price(situation.model, gets=status.data.count * 2, puts=2, bytes_rewritten=status.data.bytes),
+        cost=estimate_cost(situation.model, gets=status.data.count * 2, puts=2, bytes_rewritten=status.data.bytes),
         conflict_probability=0.0,
     )

@@ -1,25 +1,17 @@
-"""The contract of a recommendation: what is advised, what was left out, and what both were made from."""
+"""The types of a recommendation: its input, the recommended actions and the skipped ones."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from icepack.domain.actions import (
-    Action,
-    ActionKind,
-    commits_snapshot,
-)
-from icepack.domain.health import (
-    HealthReport,
-)
-from icepack.domain.plan.cost import (
-    CostEstimate,
-    CostModel,
-)
+from icepack.domain.actions import Action, ActionKind, commits_snapshot
+from icepack.domain.health import HealthReport
+from icepack.domain.plan.cost import CostEstimate, CostModel
+from icepack.domain.plan.lambda_advice import LambdaAdvice, advise_lambda
 from icepack.domain.policy import Policy
 from icepack.domain.status import PartitionStatus, TableStatus
 from icepack.domain.table import TableId
@@ -29,7 +21,7 @@ RECOMMENDATION_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedEffect:
-    """Estimates: what should be gone afterwards."""
+    """What an action is estimated to remove and rewrite."""
 
     files_removed: int = 0
     delete_files_removed: int = 0
@@ -50,10 +42,17 @@ class RecommendedAction:
     def kind(self) -> ActionKind:
         return self.action.kind
 
+    def lambda_advice(self, runs_every: timedelta | None) -> LambdaAdvice | None:
+        """Advises whether a compaction fits in AWS Lambda; None for the other actions."""
+        if self.kind is not ActionKind.COMPACT:
+            return None
+        duration = timedelta(seconds=self.cost.duration_seconds)
+        return advise_lambda(self.effect.bytes_rewritten, duration, runs_every)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkippedAction:
-    """What was considered and left out, and why."""
+    """An action that was considered and not recommended, and why."""
 
     kind: ActionKind
     reason: str
@@ -61,7 +60,7 @@ class SkippedAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastRun:
-    """What the recommendation has to know of a run that ended well."""
+    """What a recommendation needs to know about an earlier successful run."""
 
     kind: ActionKind
     finished_at: datetime
@@ -89,7 +88,7 @@ class Recommendation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """Everything a recommendation is made from."""
+    """The input of a recommendation."""
 
     status: TableStatus
     health: HealthReport
@@ -97,27 +96,28 @@ class Situation:
     history: Sequence[PastRun]
     model: CostModel
     now: datetime
+    # The keys of the partitions that match the policy's filter; None means all partitions.
     matching: frozenset[Any] | None = None
-    """The partitions that the policy's filter leaves; None is all of them."""
 
-    def last(self, kind: ActionKind) -> PastRun | None:
+    def last_run(self, kind: ActionKind) -> PastRun | None:
         return max((run for run in self.history if run.kind is kind), key=lambda run: run.finished_at, default=None)
 
 
-Verdict = RecommendedAction | SkippedAction
-Planned = Sequence[RecommendedAction]
-"""What was recommended before: each action is weighed against the table as those will leave it."""
+ActionDecision = RecommendedAction | SkippedAction
+# The actions recommended so far: each later action is decided for the table as these will leave it.
+PlannedActions = Sequence[RecommendedAction]
 
 
-def conflict_probability(changes_per_hour: float, duration_seconds: float) -> float:
-    """The chance that a row-level change lands while the action runs, if they come at random."""
+def estimate_conflict_probability(changes_per_hour: float, duration_seconds: float) -> float:
+    """Estimates the probability that a row-level change commits while the action runs, assuming a Poisson process."""
     return 1 - math.exp(-changes_per_hour / 3600 * duration_seconds)
 
 
-def matching_partitions(situation: Situation) -> list[PartitionStatus]:
+def select_partitions(situation: Situation) -> list[PartitionStatus]:
+    """Returns the partitions that match the policy's filter."""
     partitions = situation.status.partitions
     return [p for p in partitions if situation.matching is None or p.key in situation.matching]
 
 
-def commits_of(planned: Planned) -> int:
+def count_commits(planned: PlannedActions) -> int:
     return sum(1 for recommended in planned if commits_snapshot(recommended.kind))

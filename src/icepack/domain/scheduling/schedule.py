@@ -1,8 +1,8 @@
-"""When a table is looked after: cron lines, windows, jitter, and what becomes of ticks that were missed.
+"""Schedules: when tables are maintained, by cron expressions, maintenance windows, jitter and catch-up.
 
-A tick is a moment that the cron line names. Outside the table's windows it waits for the next opening; of several that
-wait for one opening, the last stands for all. Jitter then spreads the tables, never past the window's end and never
-past the next tick.
+A tick is a time at which the cron expression fires. Outside the table's windows, a tick waits for the next opening; if
+several ticks wait for the same opening, only the last one runs. Jitter then spreads the tables, but never past the end
+of the window and never past the next tick.
 """
 
 from __future__ import annotations
@@ -19,70 +19,72 @@ from cronsim import CronSim
 
 from icepack.domain.actions import ActionKind
 from icepack.domain.policy import PolicyRule
-from icepack.domain.scheduling.windows import HORIZON, Span, Window, next_opening, spans
+from icepack.domain.scheduling.windows import SEARCH_HORIZON, TimeRange, Window, find_next_opening, find_open_ranges
 from icepack.domain.table import TableId, TablePattern
 
-DEFAULT_LINE = "0 */6 * * *"
+DEFAULT_CRON = "0 */6 * * *"
 DEFAULT_CATCH_UP = timedelta(hours=1)
-LEAST_CATCH_UP = timedelta(minutes=5)
+# A shorter catch-up time would make a busy scheduler skip ticks that it has only just seen.
+MIN_CATCH_UP = timedelta(minutes=5)
 
-_LOOKBACKS = (timedelta(hours=1), timedelta(days=1), HORIZON)
+# How far back to search for the last tick; short periods first, because most cron expressions fire often.
+_LOOKBACKS = (timedelta(hours=1), timedelta(days=1), SEARCH_HORIZON)
 _INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleEntry:
-    """A schedule for every table that the pattern matches."""
+    """A schedule for every table that matches the pattern; `cron` is a cron expression."""
 
     pattern: TablePattern
-    line: str
+    cron: str
+    # The parameters of a compaction to run; None runs whatever is recommended at that time.
     compaction: Mapping[str, Any] | None = None
-    """A compaction with exactly these parameters; None is whatever is recommended then."""
 
 
 @lru_cache(maxsize=16)
-def _default_entry(line: str) -> ScheduleEntry:
-    return ScheduleEntry(pattern=TablePattern.parse("*"), line=line)
+def _default_entry(cron: str) -> ScheduleEntry:
+    return ScheduleEntry(pattern=TablePattern.parse("*"), cron=cron)
 
 
 @dataclass(frozen=True, slots=True)
-class Rhythm:
-    """A cron line by the clock of a time zone, and the windows in which its ticks may begin."""
+class CronSchedule:
+    """A cron expression in a time zone, and the maintenance windows in which its ticks may run."""
 
-    line: str
+    cron: str
     zone: tzinfo
     windows: tuple[Window, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timetable:
-    """Which table is looked after when."""
+    """The schedules of all tables."""
 
     entries: tuple[ScheduleEntry, ...] = ()
-    default_line: str = DEFAULT_LINE
+    default_cron: str = DEFAULT_CRON
     zone: tzinfo = UTC
     jitter: timedelta = timedelta(0)
     catch_up: timedelta = DEFAULT_CATCH_UP
 
     def entry_for(self, table: TableId) -> ScheduleEntry:
-        """The entry that reaches deepest, the last among equals, as with policies; without one, the default."""
-        fitting = [entry for entry in self.entries if entry.pattern.matches(table)]
-        if not fitting:
-            return _default_entry(self.default_line)
-        return sorted(fitting, key=lambda entry: PolicyRule(entry.pattern, {}).rank(table))[-1]
+        """Returns the most specific matching entry, the last among equals, as with policies; or else the default."""
+        matching = [entry for entry in self.entries if entry.pattern.matches(table)]
+        if not matching:
+            return _default_entry(self.default_cron)
+        return sorted(matching, key=lambda entry: PolicyRule(entry.pattern, {}).specificity(table))[-1]
 
     @property
-    def patience(self) -> timedelta:
-        """How late a tick may be: `catch_up`, but never so little that a busy scheduler would miss what it just met."""
-        return max(self.catch_up, LEAST_CATCH_UP)
+    def max_delay(self) -> timedelta:
+        """How late a tick may run: `catch_up`, but at least MIN_CATCH_UP."""
+        return max(self.catch_up, MIN_CATCH_UP)
 
-    def rhythm(self, table: TableId, windows: tuple[Window, ...]) -> Rhythm:
-        return Rhythm(self.entry_for(table).line, self.zone, windows)
+    def cron_schedule(self, table: TableId, windows: tuple[Window, ...]) -> CronSchedule:
+        return CronSchedule(self.entry_for(table).cron, self.zone, windows)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Occurrence:
-    """One time that a table is looked after: its tick, when its window lets it begin, and when it does."""
+    """One scheduled run of a table: its tick, when its window opens, and when the run is due after jitter."""
 
     due_at: datetime
     tick: datetime
@@ -98,81 +100,81 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
-    """What to make of occurrences that have come due: one to run at most, the others left out."""
+class MissedOccurrences:
+    """Occurrences that have become due: at most one to run, and the others, which are skipped."""
 
     run: Occurrence | None
     skipped: tuple[Occurrence, ...] = ()
 
 
-def submission_key(table: TableId, tick: datetime, kind: ActionKind) -> str:
-    """The same in every scheduler, so that only one submission counts."""
-    return f"{tick_key(table, tick)}{kind.value}"
+def build_submission_key(table: TableId, tick: datetime, kind: ActionKind) -> str:
+    """Builds an idempotency key that is the same in every scheduler, so that only one of them creates the job."""
+    return f"{build_tick_key(table, tick)}{kind.value}"
 
 
-def tick_key(table: TableId, tick: datetime) -> str:
-    """What the keys of one tick's jobs begin with."""
+def build_tick_key(table: TableId, tick: datetime) -> str:
+    """Builds the common prefix of the idempotency keys of one tick's jobs."""
     return f"schedule:{table}:{tick.astimezone(UTC).isoformat()}:"
 
 
-def ticks(line: str, zone: tzinfo, after: datetime) -> Iterator[datetime]:
-    """The moments the cron line names after this one, each once, in UTC and in order.
+def iter_ticks(cron: str, zone: tzinfo, after: datetime) -> Iterator[datetime]:
+    """Yields the ticks of a cron expression after this time, in UTC and in order.
 
-    A time that daylight saving skips comes right after the gap; one that it repeats comes once, unless the line names
-    every hour or minute.
+    A local time that daylight saving time skips fires right after the gap; one that it repeats fires once, unless the
+    expression fires every hour or minute.
     """
     last = after
-    for wall in CronSim(line, after.astimezone(zone)):
-        tick = wall.astimezone(UTC)
+    for local_time in CronSim(cron, after.astimezone(zone)):
+        tick = local_time.astimezone(UTC)
         if tick > last:
             yield tick
             last = tick
 
 
-def occurrences(
-    rhythm: Rhythm, table: TableId, jitter: timedelta, after: datetime, until: datetime
+def find_occurrences(
+    schedule: CronSchedule, table: TableId, jitter: timedelta, after: datetime, until: datetime
 ) -> list[Occurrence]:
-    """All that come due after the one moment and not after the other, in order."""
-    found = (_occurrence(slot, table, jitter) for slot in _slots(rhythm, after - jitter, until))
+    """Returns the occurrences that become due after `after` and no later than `until`, in order."""
+    found = (_to_occurrence(slot, table, jitter) for slot in _find_slots(schedule, after - jitter, until))
     return [occurrence for occurrence in found if after < occurrence.due_at <= until]
 
 
-def narrowed(found: Sequence[Occurrence], windows: tuple[Window, ...], zone: tzinfo) -> list[Occurrence]:
-    """The same by a table's own windows: what is due outside them waits, and the last that waits stands for all."""
+def apply_windows(found: Sequence[Occurrence], windows: tuple[Window, ...], zone: tzinfo) -> list[Occurrence]:
+    """Moves occurrences outside a table's own windows to the next opening; of several, only the last one runs."""
     waiting = {}
     for item in sorted(found):
-        opens_at = next_opening(windows, zone, item.due_at)
+        opens_at = find_next_opening(windows, zone, item.due_at)
         waiting[opens_at] = item if opens_at == item.due_at else Occurrence(opens_at, item.tick, opens_at)
     return sorted(waiting.values())
 
 
-def judge_missed(due: Sequence[Occurrence], now: datetime, catch_up: timedelta) -> Missed:
-    """Of what has come due only the latest is run, and only if it is not older than `catch_up`."""
+def resolve_missed(due: Sequence[Occurrence], now: datetime, catch_up: timedelta) -> MissedOccurrences:
+    """Runs only the latest of the due occurrences, and only if it is no more than `catch_up` late."""
     if not due:
-        return Missed(None)
+        return MissedOccurrences(None)
     *earlier, latest = sorted(due)
     if now - latest.due_at > catch_up:
-        return Missed(None, (*earlier, latest))
-    return Missed(latest, tuple(earlier))
+        return MissedOccurrences(None, (*earlier, latest))
+    return MissedOccurrences(latest, tuple(earlier))
 
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """A tick, when it may begin, and the moment before which it has to."""
+    """A tick, the time from which it may run, and the time before which it has to start."""
 
     tick: datetime
     opens_at: datetime
     ends_at: datetime
 
 
-def _occurrence(slot: _Slot, table: TableId, jitter: timedelta) -> Occurrence:
-    room = min(jitter, slot.ends_at - slot.opens_at)
-    delay = timedelta(seconds=int(room.total_seconds() * _share(table, slot.tick)))
+def _to_occurrence(slot: _Slot, table: TableId, jitter: timedelta) -> Occurrence:
+    max_delay = min(jitter, slot.ends_at - slot.opens_at)
+    delay = timedelta(seconds=int(max_delay.total_seconds() * _jitter_share(table, slot.tick)))
     return Occurrence(slot.opens_at + delay, slot.tick, slot.opens_at)
 
 
-def _share(table: TableId, tick: datetime) -> float:
-    """A number from 0 up to, and without, 1: always the same for this table and this tick."""
+def _jitter_share(table: TableId, tick: datetime) -> float:
+    """Returns a number from 0 up to, but not including, 1 that is always the same for this table and tick."""
     digest = hashlib.sha256(f"{table}|{tick.isoformat()}".encode()).digest()
     return int.from_bytes(digest[:6]) / 2**48
 
@@ -185,15 +187,15 @@ class _Opening:
 
 
 @lru_cache(maxsize=256)
-def _slots(rhythm: Rhythm, start: datetime, end: datetime) -> tuple[_Slot, ...]:
-    """The slots that open after `start` and not after `end`; many tables share them, so they are worked out once."""
+def _find_slots(schedule: CronSchedule, start: datetime, end: datetime) -> tuple[_Slot, ...]:
+    """Returns the slots that open after `start` and no later than `end`; cached, because many tables share them."""
     openings: list[_Opening] = []
-    for opening in _openings(rhythm, start, end):
+    for opening in _iter_openings(schedule, start, end):
         openings.append(opening)
         if opening.opens_at > end:
             break
-    followers = [follower.opens_at for follower in openings[1:]]
-    ends = [*followers, openings[-1].closes_at] if openings else []
+    next_openings = [following.opens_at for following in openings[1:]]
+    ends = [*next_openings, openings[-1].closes_at] if openings else []
     slots = (
         _Slot(opening.tick, opening.opens_at, min(opening.closes_at, next_at))
         for opening, next_at in zip(openings, ends, strict=True)
@@ -201,31 +203,31 @@ def _slots(rhythm: Rhythm, start: datetime, end: datetime) -> tuple[_Slot, ...]:
     return tuple(slot for slot in slots if start < slot.opens_at <= end)
 
 
-def _openings(rhythm: Rhythm, start: datetime, end: datetime) -> Iterator[_Opening]:
-    """From `start` on and past `end`: how long a slot lasts depends on the one after it."""
-    closed_since = start - HORIZON
-    for span in spans(rhythm.windows, rhythm.zone, start - HORIZON, end + HORIZON):
-        if span.opens_at > start:
-            waiting = _last_tick(rhythm, closed_since, span.opens_at)
+def _iter_openings(schedule: CronSchedule, start: datetime, end: datetime) -> Iterator[_Opening]:
+    """Yields openings from `start` and past `end`, because the length of a slot depends on the next one."""
+    closed_since = start - SEARCH_HORIZON
+    for open_range in find_open_ranges(schedule.windows, schedule.zone, start - SEARCH_HORIZON, end + SEARCH_HORIZON):
+        if open_range.opens_at > start:
+            waiting = _find_last_tick(schedule, closed_since, open_range.opens_at)
             if waiting is not None:
-                yield _Opening(waiting, span.opens_at, span.closes_at)
-        if span.closes_at > start:
-            yield from _ticks_within(rhythm, Span(max(span.opens_at, start), span.closes_at))
-        closed_since = span.closes_at
+                yield _Opening(waiting, open_range.opens_at, open_range.closes_at)
+        if open_range.closes_at > start:
+            yield from _iter_ticks_within(schedule, TimeRange(max(open_range.opens_at, start), open_range.closes_at))
+        closed_since = open_range.closes_at
 
 
-def _ticks_within(rhythm: Rhythm, span: Span) -> Iterator[_Opening]:
-    for tick in ticks(rhythm.line, rhythm.zone, span.opens_at):
-        if tick >= span.closes_at:
+def _iter_ticks_within(schedule: CronSchedule, open_range: TimeRange) -> Iterator[_Opening]:
+    for tick in iter_ticks(schedule.cron, schedule.zone, open_range.opens_at):
+        if tick >= open_range.closes_at:
             return
-        yield _Opening(tick, tick, span.closes_at)
+        yield _Opening(tick, tick, open_range.closes_at)
 
 
-def _last_tick(rhythm: Rhythm, since: datetime, until: datetime) -> datetime | None:
-    """The last tick from `since` to `until`, both included; looked for near the end first."""
+def _find_last_tick(schedule: CronSchedule, since: datetime, until: datetime) -> datetime | None:
+    """Finds the last tick from `since` to `until`, both included, searching near the end first."""
     for lookback in _LOOKBACKS:
         begin = max(since, until - lookback)
-        upcoming = ticks(rhythm.line, rhythm.zone, begin - _INSTANT)
+        upcoming = iter_ticks(schedule.cron, schedule.zone, begin - _INSTANT)
         found = list(takewhile(lambda tick: tick <= until, upcoming))
         if found:
             return found[-1]

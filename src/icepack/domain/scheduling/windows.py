@@ -1,4 +1,4 @@
-"""Maintenance windows: the hours in which a table may be worked on, by the clock on the wall."""
+"""Maintenance windows: the local hours in which jobs may start on a table."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
 
 DAY_MINUTES = 24 * 60
-HORIZON = timedelta(days=15)
-"""Far enough for a window that opens once a week and that daylight saving swallows once."""
+# Long enough to find a weekly window even if daylight saving time skips one of its openings.
+SEARCH_HORIZON = timedelta(days=15)
 
-_FORM = re.compile(r"(?:(?P<days>[a-z,\-\s]+?)\s+)?(?P<opens>\d{1,2}:\d{2})\s*-\s*(?P<closes>\d{1,2}:\d{2})")
-_EXPECTED = "write a window as 22:00-06:00, or mon-fri 22:00-06:00"
+_WINDOW_FORMAT = re.compile(r"(?:(?P<days>[a-z,\-\s]+?)\s+)?(?P<opens>\d{1,2}:\d{2})\s*-\s*(?P<closes>\d{1,2}:\d{2})")
+_EXPECTED = "use a form such as 22:00-06:00 or mon-fri 22:00-06:00"
 
 
 class Weekday(StrEnum):
@@ -31,98 +31,102 @@ ALL_DAYS = tuple(Weekday)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Window:
-    """Open from `opens_minute` to `closes_minute` after midnight of each of the days; past 1440 is the day after."""
+    """Opens and closes at these minutes after midnight on each of the days; 1440 and above is on the next day."""
 
     opens_minute: int
     closes_minute: int
     days: tuple[Weekday, ...] = ALL_DAYS
 
     def __str__(self) -> str:
-        hours = f"{_clock(self.opens_minute)}-{_clock(self.closes_minute)}"
+        hours = f"{_format_minute(self.opens_minute)}-{_format_minute(self.closes_minute)}"
         return hours if self.days == ALL_DAYS else f"{','.join(self.days)} {hours}"
 
     @classmethod
     def parse(cls, text: str) -> Window:
-        found = _FORM.fullmatch(text.strip().lower())
+        found = _WINDOW_FORMAT.fullmatch(text.strip().lower())
         if found is None:
-            raise ValueError(f"'{text}' is no window; {_EXPECTED}")
-        opens, closes = _minutes(found["opens"]), _minutes(found["closes"])
+            raise ValueError(f"'{text}' is not a window; {_EXPECTED}")
+        opens, closes = _parse_minutes(found["opens"]), _parse_minutes(found["closes"])
         if opens == closes:
-            raise ValueError(f"'{text}' is empty; write 00:00-24:00 for the whole day")
+            raise ValueError(f"'{text}' is empty; use 00:00-24:00 for the whole day")
         if opens == DAY_MINUTES:
-            raise ValueError(f"'{text}' opens at the end of a day; write 00:00")
-        return cls(opens, closes if closes > opens else closes + DAY_MINUTES, _days(found["days"] or ""))
+            raise ValueError(f"'{text}' opens at the end of a day; use 00:00")
+        return cls(opens, closes if closes > opens else closes + DAY_MINUTES, _parse_days(found["days"] or ""))
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Span:
-    """A stretch of time in which a table may be worked on; it is closed again at `closes_at` itself."""
+class TimeRange:
+    """A period in which a window is open, from `opens_at` up to, but not including, `closes_at`."""
 
     opens_at: datetime
     closes_at: datetime
 
 
-ALWAYS = Span(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
+ALWAYS = TimeRange(datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC))
 
 
 def parse_windows(value: str | Sequence[str | Window]) -> tuple[Window, ...]:
-    """A list of windows, or one text with semicolons between them."""
+    """Parses a list of windows, or one text with windows separated by semicolons."""
     items = value.split(";") if isinstance(value, str) else value
     parsed = {item if isinstance(item, Window) else Window.parse(item) for item in items if str(item).strip()}
     return tuple(sorted(parsed))
 
 
-def spans(windows: Sequence[Window], zone: tzinfo, start: datetime, end: datetime) -> list[Span]:
-    """When it is open between the two moments, in order; no windows at all means always."""
+def find_open_ranges(windows: Sequence[Window], zone: tzinfo, start: datetime, end: datetime) -> list[TimeRange]:
+    """Returns the open periods between two times, in order; without windows, it is always open."""
     if not windows:
         return [ALWAYS]
     first, last = start.astimezone(zone).date(), end.astimezone(zone).date()
-    found = sorted(_on_days(windows, zone, first - timedelta(days=2), last + timedelta(days=2)))
-    return [span for span in _merged(found) if span.closes_at > start and span.opens_at <= end]
+    found = sorted(_ranges_on_days(windows, zone, first - timedelta(days=2), last + timedelta(days=2)))
+    return [
+        open_range for open_range in _merge_ranges(found) if open_range.closes_at > start and open_range.opens_at <= end
+    ]
 
 
 def is_open(windows: Sequence[Window], zone: tzinfo, at: datetime) -> bool:
-    return any(span.opens_at <= at for span in spans(windows, zone, at, at))
+    return any(open_range.opens_at <= at for open_range in find_open_ranges(windows, zone, at, at))
 
 
-def next_opening(windows: Sequence[Window], zone: tzinfo, at: datetime) -> datetime:
-    """The moment itself while it is open, else when it opens next."""
-    return max(spans(windows, zone, at, at + HORIZON)[0].opens_at, at)
+def find_next_opening(windows: Sequence[Window], zone: tzinfo, at: datetime) -> datetime:
+    """Returns `at` itself if a window is open then, otherwise the next opening."""
+    return max(find_open_ranges(windows, zone, at, at + SEARCH_HORIZON)[0].opens_at, at)
 
 
-def _on_days(windows: Sequence[Window], zone: tzinfo, first: date, last: date) -> Iterator[Span]:
+def _ranges_on_days(windows: Sequence[Window], zone: tzinfo, first: date, last: date) -> Iterator[TimeRange]:
     for number in range((last - first).days + 1):
         day = first + timedelta(days=number)
         for window in windows:
             if ALL_DAYS[day.weekday()] in window.days:
-                span = Span(_instant(day, window.opens_minute, zone), _instant(day, window.closes_minute, zone))
-                if span.opens_at < span.closes_at:
-                    yield span
+                open_range = TimeRange(
+                    _to_instant(day, window.opens_minute, zone), _to_instant(day, window.closes_minute, zone)
+                )
+                if open_range.opens_at < open_range.closes_at:
+                    yield open_range
 
 
-def _merged(ordered: list[Span]) -> list[Span]:
-    merged: list[Span] = []
-    for span in ordered:
-        if merged and span.opens_at <= merged[-1].closes_at:
-            merged[-1] = Span(merged[-1].opens_at, max(merged[-1].closes_at, span.closes_at))
+def _merge_ranges(ordered: list[TimeRange]) -> list[TimeRange]:
+    merged: list[TimeRange] = []
+    for open_range in ordered:
+        if merged and open_range.opens_at <= merged[-1].closes_at:
+            merged[-1] = TimeRange(merged[-1].opens_at, max(merged[-1].closes_at, open_range.closes_at))
         else:
-            merged.append(span)
+            merged.append(open_range)
     return merged
 
 
-def _instant(day: date, minute: int, zone: tzinfo) -> datetime:
-    """When the clock on the wall shows this: the first time if it does so twice, right after the gap if never."""
+def _to_instant(day: date, minute: int, zone: tzinfo) -> datetime:
+    """Converts a local time to UTC; a repeated time is its first occurrence, a skipped time is the end of the gap."""
     days, minute = divmod(minute, DAY_MINUTES)
     wall = datetime.combine(day + timedelta(days=days), time(minute // 60, minute % 60), zone)
     before, after = wall.utcoffset(), wall.replace(fold=1).utcoffset()
     assert before is not None and after is not None
     if after <= before:
         return wall.astimezone(UTC)
-    return _end_of_gap(wall, after - before)
+    return _find_end_of_gap(wall, after - before)
 
 
-def _end_of_gap(wall: datetime, gap: timedelta) -> datetime:
-    """The first moment after the hour that was skipped."""
+def _find_end_of_gap(wall: datetime, gap: timedelta) -> datetime:
+    """Finds the first instant after the local times that daylight saving time skips, to the second."""
     late = wall.astimezone(UTC)
     early = late - gap
     while late - early > timedelta(seconds=1):
@@ -134,32 +138,32 @@ def _end_of_gap(wall: datetime, gap: timedelta) -> datetime:
     return late.replace(microsecond=0)
 
 
-def _clock(minute: int) -> str:
+def _format_minute(minute: int) -> str:
     shown = minute if minute == DAY_MINUTES else minute % DAY_MINUTES
     return f"{shown // 60:02}:{shown % 60:02}"
 
 
-def _minutes(text: str) -> int:
+def _parse_minutes(text: str) -> int:
     hours, minutes = (int(part) for part in text.split(":"))
     total = hours * 60 + minutes
     if minutes > 59 or total > DAY_MINUTES:
-        raise ValueError(f"'{text}' is no time of day; {_EXPECTED}")
+        raise ValueError(f"'{text}' is not a time of day; {_EXPECTED}")
     return total
 
 
-def _days(text: str) -> tuple[Weekday, ...]:
-    named = {day for part in text.split(",") if part.strip() for day in _range(part.strip())}
+def _parse_days(text: str) -> tuple[Weekday, ...]:
+    named = {day for part in text.split(",") if part.strip() for day in _parse_day_range(part.strip())}
     return tuple(day for day in ALL_DAYS if day in named) or ALL_DAYS
 
 
-def _range(text: str) -> list[Weekday]:
+def _parse_day_range(text: str) -> list[Weekday]:
     first, separator, last = (part.strip() for part in text.partition("-"))
-    start, end = _weekday(first), _weekday(last) if separator else _weekday(first)
+    start, end = _parse_weekday(first), _parse_weekday(last) if separator else _parse_weekday(first)
     length = (end - start) % 7 + 1
     return [ALL_DAYS[(start + step) % 7] for step in range(length)]
 
 
-def _weekday(text: str) -> int:
+def _parse_weekday(text: str) -> int:
     if text not in ALL_DAYS:
-        raise ValueError(f"'{text}' is no day of the week; use {', '.join(ALL_DAYS)}")
+        raise ValueError(f"'{text}' is not a day of the week; use {', '.join(ALL_DAYS)}")
     return ALL_DAYS.index(Weekday(text))

@@ -1,4 +1,4 @@
-"""Column names for those of Iceberg's actions that hand them to Spark unquoted, as z-order and statistics do."""
+"""Checks column names for Iceberg actions that pass them to Spark unquoted, such as z-order and statistics."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 from icepack.errors import InvalidOption
 
 
-def check_sayable(schema: Any, columns: Sequence[str], what: str) -> None:
-    """Spark would take a dot for a nested field and stumble over a backtick; better in words than in a trace."""
+def check_unquoted_names(schema: Any, columns: Sequence[str], operation: str) -> None:
+    """Rejects names that Spark would misread: a dot as a nested field, a backtick as a quote."""
     for column in columns:
-        if not _is_sayable(schema, column):
-            raise InvalidOption(f"Iceberg cannot {what} '{column}': its name has a dot or a backtick.")
+        if not _is_safe_unquoted(schema, column):
+            raise InvalidOption(f"Iceberg cannot {operation} '{column}': the name contains a dot or a backtick.")
 
 
-def sayable_statistics_columns(schema: Any) -> tuple[str, ...] | None:
-    """The columns that statistics can be had of; None means all, which needs no saying."""
+def statistics_columns(schema: Any) -> tuple[str, ...] | None:
+    """The columns that statistics can be computed for; None if these are all primitive columns."""
     primitive = [str(field.name()) for field in schema.columns() if field.type().isPrimitiveType()]
-    chosen = tuple(column for column in primitive if _is_sayable(schema, column))
-    return None if len(chosen) == len(primitive) else chosen
+    supported = tuple(column for column in primitive if _is_safe_unquoted(schema, column))
+    return None if len(supported) == len(primitive) else supported
 
 
-def _is_sayable(schema: Any, column: str) -> bool:
+def _is_safe_unquoted(schema: Any, column: str) -> bool:
     is_top_level = schema.asStruct().field(column) is not None
     return "`" not in column and not (is_top_level and "." in column)

@@ -1,98 +1,120 @@
-"""Deleting files, last: after the metadata was read again and nothing refers to them any more."""
+"""Deletes files, after reloaded metadata confirms that nothing references them any more."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from icepack.domain.ports.engine import EngineResult
 from icepack.engine.java.errors import causes, first_line
-from icepack.errors import redact
+from icepack.engine.java.iceberg_actions import get_actions
+from icepack.errors import Refused, redact
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MEASURERS = 8
+_SIZE_THREADS = 8
 _SEPARATOR = "\0"
+# The maximum number of failures that a result lists.
+_MAX_REPORTED_FAILURES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class DeletionResult:
+    """The number and size of the deleted files, and a message for each file that could not be deleted."""
+
     files: int
     bytes: int
     failures: tuple[str, ...] = ()
 
+    def to_engine_result(self) -> EngineResult:
+        return EngineResult(
+            files_deleted=self.files,
+            bytes_deleted=self.bytes,
+            failed_groups=len(self.failures),
+            details={"failures": list(self.failures[:_MAX_REPORTED_FAILURES])} if self.failures else {},
+        )
 
-def collector(spark: SparkSession) -> tuple[Any, Any]:
-    """A Java queue and a Consumer that adds to it: the actions hand over paths instead of deleting them.
 
-    Made from a method handle, because a Python callback would have to cross the gateway for every file.
+def check_deletion_allowed(properties: Mapping[str, str]) -> None:
+    if properties.get("gc.enabled", "true").lower() != "true":
+        raise Refused(
+            "The table sets gc.enabled to false: its files may belong to another table.",
+            "Set gc.enabled to true first, if the table owns them.",
+        )
+
+
+def create_path_collector(spark: SparkSession) -> tuple[Any, Any]:
+    """Returns a Java queue and a Consumer that adds to it, so that an action collects paths instead of deleting them.
+
+    The Consumer wraps a method handle, because a Python callback would cause a gateway call for every file.
     """
     jvm = spark.sparkContext._jvm
     gateway = spark.sparkContext._gateway
     queue = jvm.java.util.concurrent.ConcurrentLinkedQueue()
-    type_of = jvm.java.lang.Class.forName
+    class_for_name = jvm.java.lang.Class.forName
     handles = jvm.java.lang.invoke.MethodHandles
-    object_class = type_of("java.lang.Object")
-    no_more = gateway.new_array(jvm.java.lang.Class, 0)
-    one_object = jvm.java.lang.invoke.MethodType.methodType(jvm.java.lang.Boolean.TYPE, object_class, no_more)
-    add = handles.publicLookup().bind(queue, "add", one_object)
-    consumer = jvm.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(type_of("java.util.function.Consumer"), add)
+    object_class = class_for_name("java.lang.Object")
+    no_more_parameters = gateway.new_array(jvm.java.lang.Class, 0)
+    signature = jvm.java.lang.invoke.MethodType.methodType(jvm.java.lang.Boolean.TYPE, object_class, no_more_parameters)
+    add = handles.publicLookup().bind(queue, "add", signature)
+    consumer_class = class_for_name("java.util.function.Consumer")
+    consumer = jvm.java.lang.invoke.MethodHandleProxies.asInterfaceInstance(consumer_class, add)
     return queue, consumer
 
 
-def drain(spark: SparkSession, queue: Any) -> list[str]:
-    """All collected paths in one trip over the gateway."""
+def drain_paths(spark: SparkSession, queue: Any) -> list[str]:
+    """Fetches all collected paths with one gateway call."""
     joined = spark.sparkContext._jvm.java.lang.String.join(_SEPARATOR, queue)
     return sorted(set(joined.split(_SEPARATOR))) if joined else []
 
 
-def unreferenced(spark: SparkSession, table: Any, paths: Sequence[str]) -> list[str]:
-    """Of these paths, the ones that the table's metadata, read again now, does not refer to."""
+def filter_unreferenced(spark: SparkSession, table: Any, paths: Sequence[str]) -> list[str]:
+    """Reloads the table's metadata and returns the paths that it does not reference."""
     if not paths:
         return []
     table.refresh()
-    # As Arrow, because a list of rows would start Python workers only to hand it back.
-    listed = spark.createDataFrame(pa.table({"file_path": pa.array(paths, pa.string())})).selectExpr(
+    # Passed as Arrow, because Spark would start Python workers to convert a list of rows.
+    file_list = spark.createDataFrame(pa.table({"file_path": pa.array(paths, pa.string())})).selectExpr(
         "file_path", "timestamp_millis(0) AS last_modified"
     )
-    queue, consumer = collector(spark)
-    actions = spark.sparkContext._jvm.org.apache.iceberg.spark.actions.SparkActions
+    queue, consumer = create_path_collector(spark)
     (
-        actions.get(spark._jsparkSession)
+        get_actions(spark)
         .deleteOrphanFiles(table)
-        .compareToFileList(listed._jdf)
+        .compareToFileList(file_list._jdf)
         .location("")
         .olderThan(1)
         .deleteWith(consumer)
         .execute()
     )
-    return drain(spark, queue)
+    return drain_paths(spark, queue)
 
 
-def delete(spark: SparkSession, table: Any, paths: Sequence[str], threads: int = 1) -> Deletion:
-    """Deletes the files, in bulk where the storage can, else one by one in so many threads; says what could not be."""
+def delete_files(spark: SparkSession, table: Any, paths: Sequence[str], threads: int = 1) -> DeletionResult:
+    """Deletes the files in bulk if the storage supports it, otherwise one by one in the given number of threads."""
     if not paths:
-        return Deletion(0, 0)
+        return DeletionResult(0, 0)
     io = table.io()
     sizes = dict(zip(paths, _sizes(io, paths), strict=True))
-    failures = _delete_in_bulk(spark, io, paths) if _is_bulk(spark, io) else _delete_singly(io, paths, threads)
+    failures = _delete_in_bulk(spark, io, paths) if _supports_bulk(spark, io) else _delete_singly(io, paths, threads)
     deleted = [path for path in paths if path not in failures]
     reasons = tuple(f"{path}: {reason}" for path, reason in failures.items())
-    return Deletion(len(deleted), sum(sizes[path] for path in deleted), reasons)
+    return DeletionResult(len(deleted), sum(sizes[path] for path in deleted), reasons)
 
 
-def _is_bulk(spark: SparkSession, io: Any) -> bool:
+def _supports_bulk(spark: SparkSession, io: Any) -> bool:
     from py4j.java_gateway import is_instance_of
 
     return bool(is_instance_of(spark.sparkContext._gateway, io, "org.apache.iceberg.io.SupportsBulkOperations"))
 
 
 def _delete_in_bulk(spark: SparkSession, io: Any, paths: Sequence[str]) -> dict[str, str]:
-    """What is still there afterwards, and why."""
+    """Returns the paths that still exist afterwards, with the reason."""
     from py4j.protocol import Py4JJavaError
 
     java_paths = spark.sparkContext._jvm.java.util.ArrayList()
@@ -109,9 +131,9 @@ def _delete_in_bulk(spark: SparkSession, io: Any, paths: Sequence[str]) -> dict[
 
 
 def _delete_singly(io: Any, paths: Sequence[str], threads: int) -> dict[str, str]:
-    """What could not be deleted, and why."""
+    """Returns the paths that could not be deleted, with the reason."""
 
-    def remove(path: str) -> str | None:
+    def delete(path: str) -> str | None:
         from py4j.protocol import Py4JJavaError
 
         try:
@@ -121,7 +143,7 @@ def _delete_singly(io: Any, paths: Sequence[str], threads: int) -> dict[str, str
         return None
 
     with ThreadPoolExecutor(threads) as pool:
-        reasons = zip(paths, pool.map(remove, paths), strict=True)
+        reasons = zip(paths, pool.map(delete, paths), strict=True)
         return {path: reason for path, reason in reasons if reason is not None}
 
 
@@ -131,7 +153,7 @@ def _reason(exc: Any) -> str:
 
 
 def _sizes(io: Any, paths: Sequence[str]) -> list[int]:
-    def measure(path: str) -> int:
+    def read_size(path: str) -> int:
         from py4j.protocol import Py4JJavaError
 
         try:
@@ -139,5 +161,5 @@ def _sizes(io: Any, paths: Sequence[str]) -> list[int]:
         except Py4JJavaError:
             return 0
 
-    with ThreadPoolExecutor(_MEASURERS) as pool:
-        return list(pool.map(measure, paths))
+    with ThreadPoolExecutor(_SIZE_THREADS) as pool:
+        return list(pool.map(read_size, paths))

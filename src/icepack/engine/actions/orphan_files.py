@@ -1,4 +1,4 @@
-"""Orphan removal behind its guard rails: list, read the metadata again, check, and only then delete."""
+"""Removes orphan files: lists candidates, runs the safety checks, reloads the metadata, and only then deletes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from icepack.domain.actions import ORPHAN_AGE_FLOOR, RemoveOrphanFiles
-from icepack.domain.locations import is_inside, normalize_location, overlap, own_places
-from icepack.domain.ports.engine import EngineResult, RunContext
+from icepack.domain.locations import is_inside, list_table_locations, locations_overlap, normalize_location
+from icepack.domain.ports.engine import EngineResult, QueryEngine, RunContext
 from icepack.domain.table import TableId
 from icepack.domain.units import format_duration
 from icepack.engine import sql
-from icepack.engine.actions.file_deletion import collector, delete, drain, unreferenced
-from icepack.engine.actions.options import at_least_one, flag, mapping, take_known
+from icepack.engine.actions.file_deletion import (
+    check_deletion_allowed,
+    create_path_collector,
+    delete_files,
+    drain_paths,
+    filter_unreferenced,
+)
+from icepack.engine.actions.options import check_options, parse_count, parse_flag, parse_mapping
+from icepack.engine.java.iceberg_actions import get_actions
 from icepack.errors import Cancelled, Refused
 
 if TYPE_CHECKING:
@@ -22,72 +29,75 @@ if TYPE_CHECKING:
 ORPHAN_OPTIONS = frozenset(
     {"prefix-mismatch-mode", "prefix-listing", "equal-schemes", "equal-authorities", "max-concurrent-deletes"}
 )
-_FAR_AHEAD = timedelta(days=3650)
-_HADOOP_LISTED = ("file", "hdfs", "abfs", "wasb", "gs", "viewfs")
+# Added to the current time in order to list files of any age.
+_FAR_FUTURE = timedelta(days=3650)
+# Schemes that Hadoop file systems can list.
+_HADOOP_SCHEMES = ("file", "hdfs", "abfs", "wasb", "gs", "viewfs")
 
 
 def remove_orphan_files(
-    spark: SparkSession, table_id: TableId, table: Any, action: RemoveOrphanFiles, context: RunContext
+    spark: SparkSession,
+    queries: QueryEngine,
+    table_id: TableId,
+    table: Any,
+    action: RemoveOrphanFiles,
+    context: RunContext,
 ) -> EngineResult:
     properties = dict(table.properties())
-    threads = at_least_one(action.options, "max-concurrent-deletes")
+    threads = parse_count(action.options, "max-concurrent-deletes")
     location = action.location or table.location()
     check_age(action.older_than, action.override_age_floor)
-    check_collection_allowed(properties)
-    check_location(location, own_places(table.location(), properties))
-    check_neighbours(location, context.foreign_locations)
-    candidates = _list(spark, table, location, action, context.now - action.older_than)
+    check_deletion_allowed(properties)
+    check_location(location, list_table_locations(table.location(), properties))
+    check_other_tables(location, context.foreign_locations)
+    candidates = _list_candidates(spark, table, location, action, context.now - action.older_than)
     if all(is_table_metadata(path) for path in candidates):
         return EngineResult()
-    # Of any age: a table that drops its old metadata files has only young ones, and old data.
-    anything = _list(spark, table, location, action, context.now + _FAR_AHEAD)
-    check_nested_metadata(anything, _metadata_folder(table, properties))
-    orphans = [path for path in unreferenced(spark, table, candidates) if not is_table_metadata(path)]
+    # Files of any age: a table that deletes its old metadata files may have only recent ones, beside old data.
+    all_files = _list_candidates(spark, table, location, action, context.now + _FAR_FUTURE)
+    check_nested_metadata(all_files, _metadata_folder(table, properties))
+    orphans = [path for path in filter_unreferenced(spark, table, candidates) if not is_table_metadata(path)]
     if action.dry_run:
         return EngineResult(details={"would_delete": orphans[:1000], "would_delete_count": len(orphans)})
     if orphans:
-        check_caps(len(orphans), _referenced(spark, table_id), action)
+        check_limits(len(orphans), _count_referenced(queries, table_id), action)
     if context.cancel.is_set():
         raise Cancelled("Stopped before any file was deleted.")
-    context.still_mine()
-    deletion = delete(spark, table, orphans, threads)
-    return EngineResult(
-        files_deleted=deletion.files,
-        bytes_deleted=deletion.bytes,
-        failed_groups=len(deletion.failures),
-        details={"failures": list(deletion.failures[:20])} if deletion.failures else {},
-    )
+    context.confirm_ownership()
+    return delete_files(spark, table, orphans, threads).to_engine_result()
 
 
-def _list(spark: SparkSession, table: Any, location: str, action: RemoveOrphanFiles, before: datetime) -> list[str]:
-    """Candidates only: files of before that moment that the metadata read at the start does not refer to."""
-    options = take_known(action.options, ORPHAN_OPTIONS, "remove_orphan_files")
+def _list_candidates(
+    spark: SparkSession, table: Any, location: str, action: RemoveOrphanFiles, before: datetime
+) -> list[str]:
+    """Lists the files modified before the given time that the metadata loaded at the start does not reference."""
+    options = check_options(action.options, ORPHAN_OPTIONS, "remove_orphan_files")
     jvm = spark.sparkContext._jvm
-    queue, consumer = collector(spark)
-    java_action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession).deleteOrphanFiles(table)
+    queue, consumer = create_path_collector(spark)
+    java_action = get_actions(spark).deleteOrphanFiles(table)
     java_action.location(location).deleteWith(consumer)
     java_action.olderThan(int(before.timestamp() * 1000))
-    java_action.usePrefixListing(flag(options, "prefix-listing", _needs_prefix_listing(location)))
+    java_action.usePrefixListing(parse_flag(options, "prefix-listing", _needs_prefix_listing(location)))
     if "prefix-mismatch-mode" in options:
         modes = jvm.org.apache.iceberg.actions.DeleteOrphanFiles.PrefixMismatchMode
         java_action.prefixMismatchMode(modes.fromString(options["prefix-mismatch-mode"]))
-    schemes = dict(action.equal_schemes) | mapping(options.get("equal-schemes", ""))
-    authorities = dict(action.equal_authorities) | mapping(options.get("equal-authorities", ""))
+    schemes = dict(action.equal_schemes) | parse_mapping(options.get("equal-schemes", ""))
+    authorities = dict(action.equal_authorities) | parse_mapping(options.get("equal-authorities", ""))
     if schemes:
         java_action.equalSchemes(schemes)
     if authorities:
         java_action.equalAuthorities(authorities)
     java_action.execute()
-    return drain(spark, queue)
+    return drain_paths(spark, queue)
 
 
 def _needs_prefix_listing(location: str) -> bool:
-    """Object stores behind Iceberg's own FileIO have no Hadoop file system to list with."""
-    return normalize_location(location).partition(":")[0] not in _HADOOP_LISTED
+    """Object stores accessed through Iceberg's own FileIO have no Hadoop file system that could list them."""
+    return normalize_location(location).partition(":")[0] not in _HADOOP_SCHEMES
 
 
-def _referenced(spark: SparkSession, table: TableId) -> int:
-    return int(spark.sql(sql.count_referenced_files(table)).collect()[0]["files"])
+def _count_referenced(queries: QueryEngine, table: TableId) -> int:
+    return int(queries.execute(sql.count_referenced_files(table))[0]["files"])
 
 
 def _metadata_folder(table: Any, properties: Mapping[str, str]) -> str:
@@ -95,63 +105,59 @@ def _metadata_folder(table: Any, properties: Mapping[str, str]) -> str:
 
 
 def is_table_metadata(path: str) -> bool:
-    """Metadata files and version hints are never deleted: they are what a repair would start from."""
+    """Metadata files and version hints are never deleted, because a damaged table is restored from them."""
     name = path.rsplit("/", 1)[-1]
     return name.endswith((".metadata.json", ".metadata.json.gz")) or name == "version-hint.text"
 
 
-def check_age(older_than: timedelta, overridden: bool) -> None:
-    if older_than < ORPHAN_AGE_FLOOR and not overridden:
+def check_age(older_than: timedelta, is_overridden: bool) -> None:
+    if older_than < ORPHAN_AGE_FLOOR and not is_overridden:
         raise Refused(
-            f"Files younger than {format_duration(ORPHAN_AGE_FLOOR)} may belong to a write that is still under way; "
-            f"{format_duration(older_than)} was asked for.",
-            "Ask for 24h or more, or add --override-age-floor if nothing writes to the table.",
+            f"Files younger than {format_duration(ORPHAN_AGE_FLOOR)} may belong to a write that is still in progress; "
+            f"the requested age is {format_duration(older_than)}.",
+            "Use 24h or more, or add --override-age-floor if nothing writes to the table.",
         )
 
 
-def check_collection_allowed(properties: Mapping[str, str]) -> None:
-    if properties.get("gc.enabled", "true").lower() != "true":
-        raise Refused(
-            "The table sets gc.enabled to false: its files may belong to another table.",
-            "Set gc.enabled to true first, if the table owns them.",
-        )
+def check_location(location: str, table_locations: Sequence[str]) -> None:
+    if ".." in location.split("/") or not any(is_inside(location, own) for own in table_locations):
+        raise Refused(f"{location} is not inside the table's location {table_locations[0]}.")
 
 
-def check_location(location: str, own: Sequence[str]) -> None:
-    if ".." in location.split("/") or not any(is_inside(location, place) for place in own):
-        raise Refused(f"{location} does not lie within the table's own location {own[0]}.")
+def check_other_tables(location: str, other_locations: Mapping[str, str]) -> None:
+    """Refuses if the location overlaps with that of another table, whose files would look like orphans.
 
-
-def check_neighbours(location: str, foreign: Mapping[str, str]) -> None:
-    for place, clause in foreign.items():
-        if overlap(location, place):
+    The values of `other_locations` complete the sentence: "where table a.b.c is stored".
+    """
+    for other, clause in other_locations.items():
+        if locations_overlap(location, other):
             raise Refused(
-                f"{location} overlaps with {place}, where {clause}: its files would look like orphans.",
-                "Narrow the search with --location to a folder that only this table uses.",
+                f"{location} overlaps with {other}, where {clause}: its files would look like orphans.",
+                "Restrict the search with --location to a folder that only this table uses.",
             )
 
 
 def check_nested_metadata(candidates: Sequence[str], own_folder: str) -> None:
-    """A metadata file below another folder means that a table nobody listed lives there."""
+    """Refuses if another folder has a metadata file: it belongs to a table that no configured catalog lists."""
     for path in candidates:
         folder = path.rsplit("/", 1)[0]
         if is_table_metadata(path) and normalize_location(folder) != normalize_location(own_folder):
             raise Refused(
                 f"{path} is the metadata of another table inside this table's location.",
-                "Narrow the search with --location to a folder that only this table uses.",
+                "Restrict the search with --location to a folder that only this table uses.",
             )
 
 
-def check_caps(orphans: int, referenced: int, action: RemoveOrphanFiles) -> None:
+def check_limits(orphans: int, referenced: int, action: RemoveOrphanFiles) -> None:
     if orphans > action.max_files:
         raise Refused(
             f"{orphans:,} orphans were found, more than the limit of {action.max_files:,}.",
-            "Look at them with --dry-run, then raise max_orphan_files.",
+            "Review them with --dry-run, then raise max_orphan_files.",
         )
     share = orphans / max(orphans + referenced, 1)
     if share > action.max_share:
         raise Refused(
             f"{orphans:,} of {orphans + referenced:,} files ({share:.0%}) look like orphans, more than the limit of "
-            f"{action.max_share:.0%}: the catalog may point at an old version of the table.",
-            "Look at them with --dry-run, then raise max_orphan_share.",
+            f"{action.max_share:.0%}: the catalog may reference an old version of the table.",
+            "Review them with --dry-run, then raise max_orphan_share.",
         )

@@ -1,4 +1,4 @@
-"""Java classes of our own, compiled when they are first needed by the compiler that Spark carries."""
+"""Compiles icepack's Java classes on first use, with the Janino compiler that is part of Spark."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _shipped: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 
 
 def new_instance(spark: SparkSession, package: str, name: str, *arguments: Any) -> Any:
-    """An object of the class in `name`.java of a Python package; the class has one constructor."""
+    """Creates an object of the class in `name`.java of a Python package; the class must have one constructor."""
     gateway = spark.sparkContext._gateway
     array = gateway.new_array(spark.sparkContext._jvm.java.lang.Object, len(arguments))
     for position, argument in enumerate(arguments):
         array[position] = argument
-    return _class(spark, package, name).getConstructors()[0].newInstance(array)
+    return _load_class(spark, package, name).getConstructors()[0].newInstance(array)
 
 
 def ship_class(spark: SparkSession, package: str, name: str) -> None:
-    """Sends the class to the executors, once for each Spark context, so that tasks can use objects of it.
+    """Makes the class available to tasks on executors, once per Spark context.
 
-    Executors fetch the jar from the driver when they need it, so it stays there until the driver ends.
+    Executors fetch the jar from the driver when they need it, so it is deleted only when the driver process ends.
     """
     context = spark.sparkContext
     shipped = _shipped.setdefault(context, set())
@@ -42,23 +42,23 @@ def ship_class(spark: SparkSession, package: str, name: str) -> None:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     jar = folder / f"icepack-{name}-{folder.name}.jar"
     with zipfile.ZipFile(jar, "w") as packed:
-        for class_name, code in _compiler(spark, package, name).getBytecodes().items():
+        for class_name, code in _compile(spark, package, name).getBytecodes().items():
             packed.writestr(f"{class_name.replace('.', '/')}.class", bytes(code))
     context._jsc.addJar(str(jar))
     shipped.add(name)
 
 
-def _class(spark: SparkSession, package: str, name: str) -> Any:
-    return _compiler(spark, package, name).getClassLoader().loadClass(f"{JAVA_PACKAGE}.{name}")
+def _load_class(spark: SparkSession, package: str, name: str) -> Any:
+    return _compile(spark, package, name).getClassLoader().loadClass(f"{JAVA_PACKAGE}.{name}")
 
 
-def _compiler(spark: SparkSession, package: str, name: str) -> Any:
-    """A class is compiled once for each JVM: a gateway has one for all its life."""
-    known = _compilers.setdefault(spark.sparkContext._gateway, {})
-    if name not in known:
+def _compile(spark: SparkSession, package: str, name: str) -> Any:
+    """Compiles a class once per JVM; each gateway belongs to one JVM."""
+    compilers = _compilers.setdefault(spark.sparkContext._gateway, {})
+    if name not in compilers:
         jvm = spark.sparkContext._jvm
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
         compiler.setParentClassLoader(jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader())
         compiler.cook(files(package).joinpath(f"{name}.java").read_text("utf-8"))
-        known[name] = compiler
-    return known[name]
+        compilers[name] = compiler
+    return compilers[name]

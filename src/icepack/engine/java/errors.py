@@ -1,4 +1,4 @@
-"""What a Java exception means to icepack."""
+"""Converts Java exceptions into icepack errors."""
 
 from __future__ import annotations
 
@@ -25,67 +25,69 @@ _CONFLICT = re.compile(
     re.IGNORECASE,
 )
 _PREFIX_MISMATCH = re.compile("Unable to determine whether certain files are orphan")
+# Limits how far a chain of causes is followed, in case it has a cycle.
+_MAX_CAUSES = 20
 
 
 @contextmanager
-def java_faults(doing: str) -> Iterator[None]:
-    """Turns a Py4J error into the icepack error it stands for, keeping the cause."""
+def wrap_java_errors(operation: str) -> Iterator[None]:
+    """Converts Py4J and PySpark errors into icepack errors, keeping the cause."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors.exceptions.captured import CapturedException
 
     try:
         yield
     except Py4JJavaError as exc:
-        raise classify(list(causes(exc.java_exception)), doing) from exc
+        raise classify(list(causes(exc.java_exception)), operation) from exc
     except CapturedException as exc:
-        raise classify(_captured_causes(exc), doing) from exc
+        raise classify(_captured_causes(exc), operation) from exc
 
 
 def causes(throwable: Any) -> Iterator[tuple[str, str]]:
-    """Class name and message of the exception and all that caused it, outermost first."""
-    seen = 0
-    while throwable is not None and seen < 20:
+    """Yields the class name and the message of the exception and of its causes, outermost first."""
+    depth = 0
+    while throwable is not None and depth < _MAX_CAUSES:
         yield throwable.getClass().getName(), str(throwable.getMessage() or "")
         throwable = throwable.getCause()
-        seen += 1
+        depth += 1
 
 
 def _captured_causes(exc: Any) -> list[tuple[str, str]]:
-    """PySpark wraps some Java exceptions in its own; the one underneath tells more."""
+    """PySpark wraps some Java exceptions in its own; the original has more details."""
     if exc._origin is not None:
         return list(causes(exc._origin))
     return [(type(exc).__name__, str(exc))]
 
 
-def classify(chain: list[tuple[str, str]], doing: str) -> IcepackError:
+def classify(chain: list[tuple[str, str]], operation: str) -> IcepackError:
     for name, message in chain:
-        found = _classify_one(name.rsplit(".", 1)[-1], message, doing)
+        found = _classify_one(name.rsplit(".", 1)[-1], message, operation)
         if found is not None:
             return found
     name, message = chain[-1]
     simple_name = name.rsplit(".", 1)[-1]
     if simple_name == "PythonException":
-        return EngineFault(f"{doing} failed in a task: {redact(last_line(message))}")
-    return EngineFault(f"{doing} failed: {simple_name}: {redact(first_line(message))}")
+        return EngineFault(f"{operation} failed in a task: {redact(last_line(message))}")
+    return EngineFault(f"{operation} failed: {simple_name}: {redact(first_line(message))}")
 
 
-def _classify_one(name: str, message: str, doing: str) -> IcepackError | None:
+def _classify_one(name: str, message: str, operation: str) -> IcepackError | None:
     text = redact(first_line(message))
     match name:
         case "CommitStateUnknownException":
-            return CommitStateUnknown(f"{doing}: the catalog did not say whether the commit landed. {text}")
+            return CommitStateUnknown(f"{operation}: the catalog did not report whether the commit succeeded. {text}")
         case "CommitFailedException":
-            return CommitConflict(f"{doing}: another writer committed first. {text}")
+            return CommitConflict(f"{operation}: another writer committed first. {text}")
         case "ValidationException" if _PREFIX_MISMATCH.search(message):
-            return Refused(f"{doing}: {text}", "Say which schemes or authorities are the same, then run it again.")
+            return Refused(f"{operation}: {text}", "Set the equal schemes or authorities, then run it again.")
         case "ValidationException" | "UncheckedSQLException" | "SQLiteException" if _CONFLICT.search(message):
-            return CommitConflict(f"{doing}: another writer changed the same files. {text}")
+            return CommitConflict(f"{operation}: another writer changed the same files. {text}")
         case "NotFoundException" | "FileNotFoundException":
-            return CommitConflict(f"{doing}: a file that was planned is gone. {text}")
+            return CommitConflict(f"{operation}: a planned file no longer exists. {text}")
         case "NoSuchTableException" | "NoSuchNamespaceException":
-            return TableNotFound(f"{doing}: {text}")
+            return TableNotFound(f"{operation}: {text}")
         case "IllegalArgumentException":
-            return InvalidOption(f"{doing}: {text}")
+            return InvalidOption(f"{operation}: {text}")
         case _:
             return None
 
@@ -95,5 +97,5 @@ def first_line(message: str) -> str:
 
 
 def last_line(message: str) -> str:
-    """Of a traceback of Python's: what happened stands below where it did."""
+    """The last line of a Python traceback has the error itself."""
     return (message.strip().splitlines() or ["no message"])[-1][:500]

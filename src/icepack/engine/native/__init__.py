@@ -1,1 +1,1 @@
-"""Compaction on columnar kernels: planned by icepack, run as Spark tasks, committed through Iceberg's Java API."""
+"""The native rewrite: compaction by icepack's columnar kernel in Spark tasks, committed through Iceberg's Java API."""

@@ -1,4 +1,7 @@
-"""The kernel's source files, and a version that changes with any of them: new code has to earn its trust again."""
+"""Lists the kernel's source files, and computes a version that changes with any of them.
+
+File classes are trusted for one kernel version, so that changed code is verified again.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,13 @@ def kernel_version() -> str:
 
 
 def kernel_modules() -> list[tuple[str, Traversable]]:
-    """Every module of the kernel with its path inside a zip of the package."""
-    return sorted(_modules(files("icepack.kernel"), "icepack/kernel"), key=lambda item: item[0])
+    """Returns all modules of the kernel, with their paths in a zip archive of the package."""
+    return sorted(_walk(files("icepack.kernel"), "icepack/kernel"), key=lambda item: item[0])
 
 
-def _modules(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
+def _walk(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
     for entry in folder.iterdir():
         if entry.is_dir():
-            yield from _modules(entry, f"{path}/{entry.name}")
+            yield from _walk(entry, f"{path}/{entry.name}")
         elif entry.name.endswith(".py"):
             yield f"{path}/{entry.name}", entry

@@ -1,28 +1,28 @@
-"""Groups of files as tasks: each one output of even size, its files in the order in which they were written."""
+"""Splits groups of files into tasks with one output each, of about equal size; files stay in the order of commits."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from icepack.domain.plan.files import PartitionKey
-from icepack.engine.native.coverage import TableFacts
-from icepack.engine.native.jvm import JavaRewrite, LiveDelete, LiveFile
-from icepack.kernel.executor import Assignment
-from icepack.kernel.task import ATTEMPT, DeleteFile, Input, Task
+from icepack.engine.native.java_rewrite import JavaRewrite, LiveDelete, LiveFile
+from icepack.engine.native.table_facts import TableFacts
+from icepack.kernel.executor import TaskAssignment
+from icepack.kernel.task import ATTEMPT_PLACEHOLDER, DeleteFile, InputFile, Task
 
-STRETCH = 1.1
-"""An output may be this much over its target rather than leave a small one behind."""
-LEAST_CUT = 0.25
-"""Of an output's share: what is smaller is not cut in two."""
+# An output may exceed its target size by this factor, if that avoids a small last output.
+MAX_OVERSIZE = 1.1
+# A file is split between outputs only if it has at least this share of an output's size.
+MIN_SPLIT_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Files of one partition that are rewritten, and committed, together."""
+class RewriteGroup:
+    """Files of one partition that are rewritten and committed together."""
 
     number: int
     partition: PartitionKey
@@ -42,36 +42,41 @@ class Group:
         return [file.path for file in self.files]
 
 
-def outputs_for(total_bytes: int, target_bytes: int) -> int:
-    """How many files near the target; never a small one for what is left over."""
+def sort_by_age(files: Iterable[LiveFile]) -> tuple[LiveFile, ...]:
+    """Sorts files in the order of their commits, so that rows that were written together stay together."""
+    return tuple(sorted(files, key=lambda file: (file.sequence_number, file.first_row_id or 0, file.path)))
+
+
+def count_outputs(total_bytes: int, target_bytes: int) -> int:
+    """The number of outputs that are close to the target size, without a small last one."""
     whole = max(-(-total_bytes // max(target_bytes, 1)), 1)
-    return whole - 1 if whole > 1 and total_bytes / (whole - 1) <= target_bytes * STRETCH else whole
+    return whole - 1 if whole > 1 and total_bytes / (whole - 1) <= target_bytes * MAX_OVERSIZE else whole
 
 
-def split(files: Sequence[LiveFile], parts: int) -> list[list[Input]]:
-    """The files' rows in `parts` runs of even size; only large files are cut, the others go where most of them lies."""
+def split_files(files: Sequence[LiveFile], parts: int) -> list[list[InputFile]]:
+    """Distributes the rows over `parts` of equal size; only large files are split, others go where most of them is."""
     share = sum(file.bytes for file in files) / parts or 1.0
-    runs: list[list[Input]] = [[] for _ in range(parts)]
+    found: list[list[InputFile]] = [[] for _ in range(parts)]
     begin = 0.0
     for file in files:
-        for run, start, stop in _cuts(file, begin / share, (begin + file.bytes) / share, parts):
-            runs[run].append(_input(file, start, stop))
+        for part, start, stop in _split_file(file, begin / share, (begin + file.bytes) / share, parts):
+            found[part].append(_input_file(file, start, stop))
         begin += file.bytes
-    return [run for run in runs if run]
+    return [part for part in found if part]
 
 
-def _cuts(file: LiveFile, begin: float, end: float, parts: int) -> list[tuple[int, int, int]]:
-    """Run, first row and last row of each part of a file that lies from `begin` to `end`, counted in runs."""
-    if end - begin < LEAST_CUT or file.records < parts:
+def _split_file(file: LiveFile, begin: float, end: float, parts: int) -> list[tuple[int, int, int]]:
+    """Part, first row and end row of each piece of a file that extends from `begin` to `end`, in units of parts."""
+    if end - begin < MIN_SPLIT_SHARE or file.records < parts:
         return [(min(int((begin + end) / 2), parts - 1), 0, file.records)]
-    inside = range(int(begin) + 1, min(math.ceil(end), parts))
-    rows = [0, *(round(file.records * (edge - begin) / (end - begin)) for edge in inside), file.records]
+    edges = range(int(begin) + 1, min(math.ceil(end), parts))
+    rows = [0, *(round(file.records * (edge - begin) / (end - begin)) for edge in edges), file.records]
     first = min(int(begin), parts - 1)
     return [(first + number, *pair) for number, pair in enumerate(pairwise(rows)) if pair[0] < pair[1]]
 
 
-def _input(file: LiveFile, start: int, stop: int) -> Input:
-    return Input(
+def _input_file(file: LiveFile, start: int, stop: int) -> InputFile:
+    return InputFile(
         path=file.path,
         bytes=file.bytes,
         records=file.records,
@@ -83,49 +88,51 @@ def _input(file: LiveFile, start: int, stop: int) -> Input:
     )
 
 
-def group_tasks(
-    group: Group,
+def build_tasks(
+    group: RewriteGroup,
     rewrite: JavaRewrite,
     facts: TableFacts,
     *,
     target_bytes: int,
     name: str,
-    order: dict[str, Any] | None,
+    sort_order: dict[str, Any] | None,
     memory_bytes: int,
-) -> list[Assignment]:
-    """`name` begins the names of all outputs; sorted outputs come out of one task together."""
-    parts = outputs_for(group.bytes, target_bytes)
-    runs = [[_input(file, 0, file.records) for file in group.files]] if order else split(group.files, parts)
-    made = []
+) -> list[TaskAssignment]:
+    """Builds the tasks of a group; `name` is the prefix of all outputs, and one task writes all sorted outputs."""
+    parts = count_outputs(group.bytes, target_bytes)
+    whole_files = [_input_file(file, 0, file.records) for file in group.files]
+    found = []
     first = 0
-    for run in runs:
-        count = parts if order else 1
+    for inputs in [whole_files] if sort_order else split_files(group.files, parts):
+        count = parts if sort_order else 1
         outputs = tuple(
-            rewrite.location(run[0].path, f"{name}-{group.number:05d}-{first + position:05d}-{ATTEMPT}.parquet")
+            rewrite.location(
+                inputs[0].path, f"{name}-{group.number:05d}-{first + position:05d}-{ATTEMPT_PLACEHOLDER}.parquet"
+            )
             for position in range(count)
         )
         first += count
         task = Task(
             outputs=outputs,
             schema=dict(facts.schema),
-            inputs=tuple(run),
+            inputs=tuple(inputs),
             lineage=facts.format_version >= 3,
             name_mapping=facts.name_mapping,
-            order=order,
-            writing=facts.writing,
+            sort_order=sort_order,
+            write_properties=facts.write_properties,
             memory_bytes=memory_bytes,
         )
-        made.append(Assignment(group.number, _with_deletes(task, group)))
-    return made
+        found.append(TaskAssignment(group.number, _with_deletes(task, group)))
+    return found
 
 
-def _with_deletes(task: Task, group: Group) -> Task:
-    """Each input with its own positions and vector; equality deletes are told apart by their sequence numbers."""
-    of_path = {file.path: [group.deletes[number] for number in file.deletes] for file in group.files}
-    used = {delete.identity: delete for item in task.inputs for delete in of_path[item.path]}
+def _with_deletes(task: Task, group: RewriteGroup) -> Task:
+    """Adds position deletes and vectors to their inputs; sequence numbers decide where equality deletes apply."""
+    by_path = {file.path: [group.deletes[number] for number in file.deletes] for file in group.files}
+    used = {delete.identity: delete for item in task.inputs for delete in by_path[item.path]}
     positions = [delete for delete in used.values() if delete.kind == "position"]
-    number_of = {delete.identity: number for number, delete in enumerate(positions)}
-    inputs = [_deleted(item, of_path[item.path], number_of) for item in task.inputs]
+    indexes = {delete.identity: index for index, delete in enumerate(positions)}
+    inputs = [_add_deletes(item, by_path[item.path], indexes) for item in task.inputs]
     return replace(
         task,
         inputs=tuple(inputs),
@@ -134,14 +141,14 @@ def _with_deletes(task: Task, group: Group) -> Task:
     )
 
 
-def _deleted(item: Input, deletes: Sequence[LiveDelete], number_of: Mapping[tuple[str, int], int]) -> Input:
+def _add_deletes(item: InputFile, deletes: Sequence[LiveDelete], indexes: Mapping[tuple[str, int], int]) -> InputFile:
     if not deletes:
         return item
     vector = next((delete for delete in deletes if delete.kind == "vector"), None)
     return replace(
         item,
-        position_deletes=tuple(number_of[delete.identity] for delete in deletes if delete.kind == "position"),
-        vector=None if vector is None else (vector.path, vector.offset, vector.length),
+        position_deletes=tuple(indexes[delete.identity] for delete in deletes if delete.kind == "position"),
+        deletion_vector=None if vector is None else (vector.path, vector.offset, vector.length),
     )
 
 

@@ -1,4 +1,4 @@
-"""Decides which rewritten groups are compared by value, compares them, and remembers what that showed."""
+"""Decides which rewritten groups are compared by value, compares them, and stores the results."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from icepack.domain.verification import (
     GroupClasses,
     Mismatch,
     NativeDisabled,
-    groups_to_compare,
+    select_groups_to_compare,
 )
-from icepack.engine.java.errors import java_faults
-from icepack.engine.native.coverage import TableFacts
-from icepack.engine.native.jvm import JavaRewrite
+from icepack.engine.java.errors import wrap_java_errors
+from icepack.engine.native.java_rewrite import JavaRewrite
 from icepack.engine.native.kernel_version import kernel_version
-from icepack.engine.native.tasks import Group
+from icepack.engine.native.table_facts import TableFacts
+from icepack.engine.native.tasks import RewriteGroup
 from icepack.engine.verification.rewrite_check import RewriteCheck, RewriteComparison
 from icepack.errors import IcepackError
-from icepack.kernel.executor import Answer
+from icepack.kernel.executor import TaskResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger(__name__)
 
-# Groups are compared together up to these limits, because every comparison costs some queries.
-MOST_BYTES = 2**30
-MOST_GROUPS = 64
-# A report names so many inputs and differences; a group may have many thousands.
-MOST_REPORTED = 200
+# Groups are compared together up to these limits, because every comparison needs several queries.
+MAX_BATCH_BYTES = 2**30
+MAX_BATCH_GROUPS = 64
+# The maximum number of inputs and differences in a report; a group may have many thousands.
+MAX_REPORTED = 200
 
-Outputs = Callable[[Sequence[Group]], list[dict[str, Any]]]
-"""What a commit of these groups would add."""
+# Returns descriptions of the files that a commit of these groups would add.
+DescribeOutputs = Callable[[Sequence[RewriteGroup]], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
-    """A group whose outputs are written and counted, but not committed."""
+class WrittenGroup:
+    """A group whose outputs are written, with correct row counts, but not committed."""
 
-    group: Group
+    group: RewriteGroup
     classes: tuple[FileClass, ...]
 
 
 class ValueChecks:
-    """The checks of one attempt at one table."""
+    """The value checks of one compaction attempt."""
 
     def __init__(
         self,
@@ -75,45 +75,54 @@ class ValueChecks:
         self._store = context.verification
         self._last_checked_at = self._store.last_checked_at(table_id, self._table_uuid) if self._store else None
         self.reasons: Counter[CheckReason] = Counter()
+        # Numbers of the groups whose values are equal.
         self.compared: set[int] = set()
-        """Numbers of the groups that were found equal."""
         self.rows_compared = 0
+        # Why Iceberg's reader could not read a group, by group number. Such a group is not committed.
         self.uncheckable: dict[int, str] = {}
-        """Group number → why Iceberg's reader could not read it. What cannot be compared is not committed."""
         self.new_classes: list[str] = []
 
     @property
-    def obstacle(self) -> str | None:
+    def fallback_reason(self) -> str | None:
         """Why no group of this table may be rewritten natively."""
         entry = self._store.native_disabled(self._table_id) if self._store else None
         if entry is None or entry.table_uuid not in ("", self._table_uuid):
             return None
-        return f"the native rewrite is switched off for this table: {entry.reason}"
+        return f"the native rewrite is disabled for this table: {entry.reason}"
 
     def check(
-        self, rewrite: JavaRewrite, groups: Sequence[Group], made: Mapping[int, Sequence[Answer]], outputs: Outputs
+        self,
+        rewrite: JavaRewrite,
+        groups: Sequence[RewriteGroup],
+        results: Mapping[int, Sequence[TaskResult]],
+        describe_outputs: DescribeOutputs,
     ) -> Mismatch | None:
-        """Compares the groups that are due. After a mismatch the native rewrite is switched off for the table."""
-        ready = [Rewritten(group, classes_of(group, made[group.number], self._facts, self._action)) for group in groups]
-        due = self._due(ready)
+        """Compares the groups that are due for a check; a mismatch disables the native rewrite for the table."""
+        written = [
+            WrittenGroup(group, find_classes(group, results[group.number], self._facts, self._action))
+            for group in groups
+        ]
+        due = self._select_due(written)
         checker = RewriteCheck(self._spark, self._table, self._facts, rewrite)
-        for batch in _batches([item for item in ready if item.group.number in due]):
+        for batch in _split_into_batches([item for item in written if item.group.number in due]):
             self._context.check()
-            mismatch = self._compare(checker, batch, outputs)
+            mismatch = self._compare(checker, batch, describe_outputs)
             if mismatch is not None:
                 self._disable(mismatch)
                 return mismatch
             self.reasons.update(due[number] for item in batch if (number := item.group.number) in self.compared)
         return None
 
-    def _due(self, ready: Sequence[Rewritten]) -> dict[int, CheckReason]:
+    def _select_due(self, written: Sequence[WrittenGroup]) -> dict[int, CheckReason]:
         trusted = frozenset(self.new_classes)
         if self._store is not None:
             trusted = self._store.trusted_classes(self._table_id, self._table_uuid, kernel_version())
-        return groups_to_compare(
+        return select_groups_to_compare(
             [
-                GroupClasses(number=item.group.number, class_ids=frozenset(each.id for each in item.classes))
-                for item in ready
+                GroupClasses(
+                    number=item.group.number, class_ids=frozenset(file_class.id for file_class in item.classes)
+                )
+                for item in written
             ],
             level=self._action.proof,
             trusted=trusted,
@@ -122,39 +131,41 @@ class ValueChecks:
             seed=str(self._context.stamp.job_id),
         )
 
-    def _compare(self, checker: RewriteCheck, batch: Sequence[Rewritten], outputs: Outputs) -> Mismatch | None:
-        comparison = self._comparison(checker, batch, outputs)
+    def _compare(
+        self, checker: RewriteCheck, batch: Sequence[WrittenGroup], describe_outputs: DescribeOutputs
+    ) -> Mismatch | None:
+        comparison = self._try_compare(checker, batch, describe_outputs)
         if comparison is not None and comparison.is_equal:
-            self._trust(batch, comparison.rows_before)
+            self._record_equal(batch, comparison.rows_before)
             return None
         if len(batch) > 1:
-            # Together they only say that something is wrong; one by one they say with which group.
-            found = (self._compare(checker, [item], outputs) for item in batch)
-            mismatch = next((one for one in found if one is not None), None)
+            # Compare the groups one by one in order to find the group that differs.
+            found = (self._compare(checker, [item], describe_outputs) for item in batch)
+            mismatch = next((item for item in found if item is not None), None)
             if mismatch is not None or comparison is None:
                 return mismatch
-        return None if comparison is None else self._mismatch(batch, comparison, checker)
+        return None if comparison is None else self._build_mismatch(batch, comparison, checker)
 
-    def _comparison(
-        self, checker: RewriteCheck, batch: Sequence[Rewritten], outputs: Outputs
+    def _try_compare(
+        self, checker: RewriteCheck, batch: Sequence[WrittenGroup], describe_outputs: DescribeOutputs
     ) -> RewriteComparison | None:
-        """None where Iceberg's reader fails on the files."""
+        """Returns None if Iceberg's reader cannot read the files."""
         groups = [item.group for item in batch]
         try:
-            with java_faults("Comparing values"):
-                return checker.compare([path for group in groups for path in group.paths], outputs(groups))
+            with wrap_java_errors("Comparing values"):
+                return checker.compare([path for group in groups for path in group.paths], describe_outputs(groups))
         except IcepackError as exc:
             self._context.check()
             if len(groups) == 1:
                 self.uncheckable[groups[0].number] = str(exc)
-            log.warning("values of %s could not be compared: %s", self._table_id, exc)
+            log.warning("could not compare values of %s: %s", self._table_id, exc)
             return None
 
-    def _trust(self, batch: Sequence[Rewritten], rows: int) -> None:
-        classes = {each.id: each for item in batch for each in item.classes}
+    def _record_equal(self, batch: Sequence[WrittenGroup], rows: int) -> None:
+        classes = {file_class.id: file_class for item in batch for file_class in item.classes}
         self.compared |= {item.group.number for item in batch}
         self.rows_compared += rows
-        self.new_classes += [number for number in classes if number not in self.new_classes]
+        self.new_classes += [class_id for class_id in classes if class_id not in self.new_classes]
         self._last_checked_at = self._context.now
         if self._store is not None:
             self._store.record_check(
@@ -166,23 +177,29 @@ class ValueChecks:
                 checked_at=self._context.now,
             )
 
-    def _mismatch(self, batch: Sequence[Rewritten], found: RewriteComparison, checker: RewriteCheck) -> Mismatch:
+    def _build_mismatch(
+        self, batch: Sequence[WrittenGroup], found: RewriteComparison, checker: RewriteCheck
+    ) -> Mismatch:
         paths = [path for item in batch for path in item.group.paths]
-        classes = {each.id: each for item in batch for each in item.classes}
+        classes = {file_class.id: file_class for item in batch for file_class in item.classes}
         return Mismatch(
             snapshot_id=checker.snapshot_id,
             partition=batch[0].group.partition.path,
             classes=tuple(classes.values()),
-            files=tuple(paths[:MOST_REPORTED]),
+            files=tuple(paths[:MAX_REPORTED]),
             rows_before=found.rows_before,
             rows_after=found.rows_after,
-            differences=found.differences[:MOST_REPORTED],
+            differences=found.differences[:MAX_REPORTED],
             kernel_version=kernel_version(),
         )
 
     def _disable(self, mismatch: Mismatch) -> None:
-        reason = describe(mismatch)
-        log.error("native rewrite of %s differs from its inputs and was not committed: %s", self._table_id, reason)
+        reason = describe_mismatch(mismatch)
+        log.error(
+            "outputs of the native rewrite of %s differ from the inputs and were not committed: %s",
+            self._table_id,
+            reason,
+        )
         if self._store is not None:
             self._store.disable_native(
                 NativeDisabled(
@@ -196,35 +213,38 @@ class ValueChecks:
             )
 
 
-def describe(mismatch: Mismatch) -> str:
+def describe_mismatch(mismatch: Mismatch) -> str:
     columns = ", ".join(mismatch.columns[:5]) + (", …" if len(mismatch.columns) > 5 else "")
     return f"values of {columns} differed after a rewrite of snapshot {mismatch.snapshot_id}"
 
 
-def classes_of(group: Group, answers: Sequence[Answer], facts: TableFacts, action: Compact) -> tuple[FileClass, ...]:
-    """How the files were written, as the tasks saw it, and how the table has them read and written."""
-    around = {
+def find_classes(
+    group: RewriteGroup, results: Sequence[TaskResult], facts: TableFacts, action: Compact
+) -> tuple[FileClass, ...]:
+    """The file classes of a group: how the tasks found its files encoded, and the table settings for the rewrite."""
+    settings = {
         "schema_id": facts.schema.get("schema-id"),
         "spec_id": facts.spec_id,
         "format_version": facts.format_version,
         "deletes": sorted({delete.kind for delete in group.deletes.values()}),
         "layout": str(action.layout),
     }
-    seen = [{**each.description, **around} for answer in answers if answer.written for each in answer.written.classes]
-    found = {class_id(description): description for description in seen}
-    return tuple(FileClass(number, description) for number, description in sorted(found.items()))
+    counts = [count for result in results if result.written for count in result.written.classes]
+    descriptions = [{**count.description, **settings} for count in counts]
+    found = {compute_class_id(description): description for description in descriptions}
+    return tuple(FileClass(class_id, description) for class_id, description in sorted(found.items()))
 
 
-def class_id(description: Mapping[str, Any]) -> str:
+def compute_class_id(description: Mapping[str, Any]) -> str:
     text = json.dumps(description, sort_keys=True, default=str)
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def _batches(items: Sequence[Rewritten]) -> Iterator[list[Rewritten]]:
-    batch: list[Rewritten] = []
+def _split_into_batches(items: Sequence[WrittenGroup]) -> Iterator[list[WrittenGroup]]:
+    batch: list[WrittenGroup] = []
     for item in items:
-        size = sum(each.group.bytes for each in batch)
-        if batch and (len(batch) >= MOST_GROUPS or size + item.group.bytes > MOST_BYTES):
+        size = sum(other.group.bytes for other in batch)
+        if batch and (len(batch) >= MAX_BATCH_GROUPS or size + item.group.bytes > MAX_BATCH_BYTES):
             yield batch
             batch = []
         batch.append(item)

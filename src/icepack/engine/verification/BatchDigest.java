@@ -1,12 +1,24 @@
-// Hashes columnar batches on executors, with the same results as the SQL expressions of expressions.py.
-// Compiled by the compiler that Spark carries, which knows no lambdas and no generics.
+// Hashes columnar batches of Iceberg's reader on executors, with the same results as the SQL expressions of
+// expressions.py. Compiled on first use by Janino, the compiler that is part of Spark, which supports neither lambdas
+// nor generics.
 package icepack;
 
 import java.io.Serializable;
+import java.lang.reflect.Field;
 import java.math.BigInteger;
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.Iterator;
+import org.apache.iceberg.shaded.org.apache.arrow.vector.BaseFixedWidthVector;
+import org.apache.iceberg.shaded.org.apache.arrow.vector.BigIntVector;
+import org.apache.iceberg.shaded.org.apache.arrow.vector.Float8Vector;
+import org.apache.iceberg.shaded.org.apache.arrow.vector.IntVector;
+import org.apache.iceberg.shaded.org.apache.arrow.vector.TimeStampMicroTZVector;
+import org.apache.iceberg.shaded.org.apache.arrow.vector.TimeStampMicroVector;
+import org.apache.iceberg.shaded.org.apache.arrow.vector.ValueVector;
+import org.apache.iceberg.shaded.org.apache.parquet.column.Dictionary;
+import org.apache.iceberg.spark.data.vectorized.IcebergArrowColumnVector;
 import org.apache.spark.api.java.function.FlatMapFunction;
 import org.apache.spark.sql.catalyst.expressions.XXH64;
 import org.apache.spark.sql.types.Decimal;
@@ -19,65 +31,74 @@ public class BatchDigest implements FlatMapFunction, Serializable {
   private static final long serialVersionUID = 1L;
 
   private static final long SEED = 42L;
-  // Of the polynomial that joins the hashes of a row's columns, as in expressions.py.
+  // The factor of the polynomial that combines the hashes of a row's columns, as in expressions.py.
   private static final long FACTOR = -7046029254386353131L;
-  private static final long NEGATIVE_ZERO = hashText("-0.0");
-  private static final long POSITIVE_ZERO = hashText("0.0");
+  private static final long NEGATIVE_ZERO = hashBytes("-0.0".getBytes(StandardCharsets.UTF_8));
+  private static final long POSITIVE_ZERO = hashBytes("0.0".getBytes(StandardCharsets.UTF_8));
 
-  private static final int SLOT_BITS = 11;
+  private static final int BOOLEAN = 0;
+  private static final int INT = 1;
+  private static final int LONG = 2;
+  private static final int FLOAT = 3;
+  private static final int DOUBLE = 4;
+  private static final int STRING = 5;
+  private static final int BINARY = 6;
+  private static final int SMALL_DECIMAL = 7;
+  private static final int LARGE_DECIMAL = 8;
 
-  // Of each column: nulls, two hashes, NaNs, values outside of the bounds.
+  // Flags of a value, which are cached together with its hash.
+  private static final int OUTSIDE_BOUNDS = 1;
+  private static final int NAN = 2;
+  private static final int FLAGS = 3;
+
+  // The hashes of keys below this number are cached; values with larger keys are hashed each time.
+  private static final int MAX_KEYS = 1 << 20;
+  private static final int INITIAL_KEYS = 1 << 12;
+
+  // The measures of each column: nulls, two hashes, NaNs, values outside of the bounds.
   private static final int MEASURES = 5;
-  private static final int NULLS = 0;
-  private static final int HASH_1 = 1;
-  private static final int HASH_2 = 2;
-  private static final int NANS = 3;
-  private static final int OUTSIDE = 4;
 
   private final int file;
-  private final int[] places;
+  private final int[] positions;
   private final String[] kinds;
-  private final int columnsPerWhole;
+  private final int columnsPerGroup;
   private final Object[] lower;
   private final Object[] upper;
 
   private transient long rows;
   private transient long[] measures;
-  private transient long[] wholes;
+  private transient long[] rowHashSums;
   private transient long[] rowHashes;
-  private transient Object[] knownBases;
-  private transient long[] knownOffsets;
-  private transient int[] knownLengths;
-  private transient long[] knownHashes;
-  private transient int[] knownOutside;
+  private transient Column[] columns;
+  // The flags of the value that `hashValue` hashed last.
+  private transient int flags;
 
-  // `places`: where each column stands in a batch. `columnsPerWhole`: how many columns are hashed together as a row.
+  // `positions` are the positions of the columns in a batch; `columnsPerGroup` columns are hashed together as a row.
   public BatchDigest(
-      int file, int[] places, String[] kinds, int columnsPerWhole, Object[] lower, Object[] upper) {
+      int file, int[] positions, String[] kinds, int columnsPerGroup, Object[] lower, Object[] upper) {
     this.file = file;
-    this.places = places;
+    this.positions = positions;
     this.kinds = kinds;
-    this.columnsPerWhole = columnsPerWhole;
+    this.columnsPerGroup = columnsPerGroup;
     this.lower = lower;
     this.upper = upper;
   }
 
   public Iterator call(Object partition) {
-    int parts = (places.length + columnsPerWhole - 1) / columnsPerWhole;
+    int groups = (positions.length + columnsPerGroup - 1) / columnsPerGroup;
     rows = 0;
-    measures = new long[places.length * MEASURES];
-    wholes = new long[parts * 2];
+    measures = new long[positions.length * MEASURES];
+    rowHashSums = new long[groups * 2];
     rowHashes = new long[0];
-    knownBases = new Object[1 << SLOT_BITS];
-    knownOffsets = new long[1 << SLOT_BITS];
-    knownLengths = new int[1 << SLOT_BITS];
-    knownHashes = new long[1 << SLOT_BITS];
-    knownOutside = new int[1 << SLOT_BITS];
+    columns = new Column[positions.length];
+    for (int column = 0; column < columns.length; column++) {
+      columns[column] = new Column(kinds[column], lower[column], upper[column]);
+    }
     Iterator batches = (Iterator) partition;
     while (batches.hasNext()) {
       add((ColumnarBatch) batches.next());
     }
-    return Collections.singletonList(text()).iterator();
+    return Collections.singletonList(formatResult()).iterator();
   }
 
   private void add(ColumnarBatch batch) {
@@ -86,320 +107,374 @@ public class BatchDigest implements FlatMapFunction, Serializable {
     if (rowHashes.length < count) {
       rowHashes = new long[count];
     }
-    for (int column = 0; column < places.length; column++) {
-      if (column % columnsPerWhole == 0) {
+    for (int column = 0; column < positions.length; column++) {
+      if (column % columnsPerGroup == 0) {
         Arrays.fill(rowHashes, 0, count, SEED);
       }
-      addColumn(batch.column(places[column]), column, count);
-      if ((column + 1) % columnsPerWhole == 0 || column + 1 == places.length) {
-        addWholes(column / columnsPerWhole, count);
+      addColumn(batch.column(positions[column]), column, count);
+      if ((column + 1) % columnsPerGroup == 0 || column + 1 == positions.length) {
+        addRowHashes(column / columnsPerGroup, count);
       }
     }
   }
 
-  private void addWholes(int part, int count) {
-    long one = 0;
-    long two = 0;
+  private void addRowHashes(int group, int count) {
+    long sum1 = 0;
+    long sum2 = 0;
     for (int row = 0; row < count; row++) {
       long hash = XXH64.hashLong(rowHashes[row], SEED);
-      one += hash;
-      two += hash * hash;
+      sum1 += hash;
+      sum2 += hash * hash;
     }
-    wholes[part * 2] += one;
-    wholes[part * 2 + 1] += two;
+    rowHashSums[group * 2] += sum1;
+    rowHashSums[group * 2 + 1] += sum2;
   }
 
-  private void addColumn(ColumnVector vector, int column, int count) {
-    String kind = kinds[column];
-    if (kind.equals("boolean")) {
-      addBooleans(vector, column, count);
-    } else if (kind.equals("int")) {
-      addInts(vector, column, count);
-    } else if (kind.equals("long")) {
-      addLongs(vector, column, count);
-    } else if (kind.equals("float")) {
-      addFloats(vector, column, count);
-    } else if (kind.equals("double")) {
-      addDoubles(vector, column, count);
-    } else if (kind.equals("string")) {
-      addStrings(vector, column, count);
-    } else if (kind.equals("binary")) {
-      addBinaries(vector, column, count);
+  // Reads Iceberg's Arrow vectors directly if they contain plain values, or one key for each value.
+  private void addColumn(ColumnVector vector, int position, int count) {
+    Column column = columns[position];
+    ValueVector values = getArrowVector(vector);
+    if (values instanceof IntVector) {
+      addCached(vector, ((IntVector) values).getDataBufferAddress(), position, count);
+    } else if (column.kind == LONG && hasLongs(values)) {
+      addLongs(vector, ((BaseFixedWidthVector) values).getDataBufferAddress(), position, count);
+    } else if (column.kind == DOUBLE && values instanceof Float8Vector) {
+      addDoubles(vector, ((BaseFixedWidthVector) values).getDataBufferAddress(), position, count);
     } else {
-      int comma = kind.indexOf(',');
-      int precision = Integer.parseInt(kind.substring(0, comma));
-      addDecimals(vector, column, count, precision, Integer.parseInt(kind.substring(comma + 1)));
+      addValues(vector, position, count);
     }
   }
 
-  private void addBooleans(ColumnVector vector, int column, int count) {
-    long low = lower[column] == null ? 0 : ((Number) lower[column]).longValue();
-    long high = upper[column] == null ? 1 : ((Number) upper[column]).longValue();
-    long nulls = 0, one = 0, two = 0, outside = 0;
-    for (int row = 0; row < count; row++) {
-      long hash = SEED;
-      if (vector.isNullAt(row)) {
-        nulls++;
-      } else {
-        int value = vector.getBoolean(row) ? 1 : 0;
-        hash = XXH64.hashInt(value, SEED);
-        if (value < low || value > high) {
-          outside++;
-        }
-      }
-      one += hash;
-      two += hash * hash;
-      rowHashes[row] = rowHashes[row] * FACTOR + hash;
+  // Accepts only this class, because its subclasses map rows to other positions of the vector if rows are deleted.
+  private static ValueVector getArrowVector(ColumnVector vector) {
+    if (vector.getClass() != IcebergArrowColumnVector.class) {
+      return null;
     }
-    sum(column, nulls, one, two, 0, outside);
+    return ((IcebergArrowColumnVector) vector).vectorAccessor().getVector();
   }
 
-  private void addInts(ColumnVector vector, int column, int count) {
-    long low = lower[column] == null ? Long.MIN_VALUE : ((Number) lower[column]).longValue();
-    long high = upper[column] == null ? Long.MAX_VALUE : ((Number) upper[column]).longValue();
+  private static boolean hasLongs(ValueVector values) {
+    return values instanceof BigIntVector
+        || values instanceof TimeStampMicroVector
+        || values instanceof TimeStampMicroTZVector;
+  }
+
+  // An IntVector contains ids of a dictionary, or numbers that determine the value: with the same dictionary, equal
+  // keys have equal values.
+  private void addCached(ColumnVector vector, long address, int position, int count) {
+    Column column = columns[position];
+    column.useDictionary(((IcebergArrowColumnVector) vector).vectorAccessor());
     boolean hasNull = vector.hasNull();
-    long nulls = 0, one = 0, two = 0, outside = 0;
+    long[] cache = column.cache;
+    long generation = column.generation;
+    long nulls = 0, sum1 = 0, sum2 = 0, nans = 0, outside = 0;
     for (int row = 0; row < count; row++) {
       long hash = SEED;
       if (hasNull && vector.isNullAt(row)) {
         nulls++;
       } else {
-        int value = vector.getInt(row);
-        hash = XXH64.hashInt(value, SEED);
-        if (value < low || value > high) {
-          outside++;
+        int key = Platform.getInt(null, address + 4L * row);
+        long found = key >= 0 && key < cache.length >> 1 ? cache[2 * key] - generation : -1;
+        if (found >= 0) {
+          hash = cache[2 * key + 1];
+        } else {
+          hash = hashValue(vector, row, column);
+          found = flags;
+          if (key >= 0 && key < MAX_KEYS) {
+            cache = column.cacheHash(key, hash, flags);
+          }
         }
+        outside += found & OUTSIDE_BOUNDS;
+        nans += found >>> 1;
       }
-      one += hash;
-      two += hash * hash;
+      sum1 += hash;
+      sum2 += hash * hash;
       rowHashes[row] = rowHashes[row] * FACTOR + hash;
     }
-    sum(column, nulls, one, two, 0, outside);
+    addMeasures(position, nulls, sum1, sum2, nans, outside);
   }
 
-  private void addLongs(ColumnVector vector, int column, int count) {
-    long low = lower[column] == null ? Long.MIN_VALUE : ((Number) lower[column]).longValue();
-    long high = upper[column] == null ? Long.MAX_VALUE : ((Number) upper[column]).longValue();
+  private void addLongs(ColumnVector vector, long address, int position, int count) {
+    long low = columns[position].lowLong;
+    long high = columns[position].highLong;
     boolean hasNull = vector.hasNull();
-    long nulls = 0, one = 0, two = 0, outside = 0;
+    long nulls = 0, sum1 = 0, sum2 = 0, outside = 0;
     for (int row = 0; row < count; row++) {
       long hash = SEED;
       if (hasNull && vector.isNullAt(row)) {
         nulls++;
       } else {
+        long value = Platform.getLong(null, address + 8L * row);
+        hash = XXH64.hashLong(value, SEED);
+        if (value < low || value > high) {
+          outside++;
+        }
+      }
+      sum1 += hash;
+      sum2 += hash * hash;
+      rowHashes[row] = rowHashes[row] * FACTOR + hash;
+    }
+    addMeasures(position, nulls, sum1, sum2, 0, outside);
+  }
+
+  private void addDoubles(ColumnVector vector, long address, int position, int count) {
+    double low = columns[position].lowDouble;
+    double high = columns[position].highDouble;
+    boolean hasNull = vector.hasNull();
+    long nulls = 0, sum1 = 0, sum2 = 0, nans = 0, outside = 0;
+    for (int row = 0; row < count; row++) {
+      long hash = SEED;
+      if (hasNull && vector.isNullAt(row)) {
+        nulls++;
+      } else {
+        double value = Platform.getDouble(null, address + 8L * row);
+        hash = hashDouble(value);
+        if (value != value) {
+          nans++;
+        } else if (value < low || value > high) {
+          outside++;
+        }
+      }
+      sum1 += hash;
+      sum2 += hash * hash;
+      rowHashes[row] = rowHashes[row] * FACTOR + hash;
+    }
+    addMeasures(position, nulls, sum1, sum2, nans, outside);
+  }
+
+  private void addValues(ColumnVector vector, int position, int count) {
+    Column column = columns[position];
+    boolean hasNull = vector.hasNull();
+    long nulls = 0, sum1 = 0, sum2 = 0, nans = 0, outside = 0;
+    for (int row = 0; row < count; row++) {
+      long hash = SEED;
+      if (hasNull && vector.isNullAt(row)) {
+        nulls++;
+      } else {
+        hash = hashValue(vector, row, column);
+        outside += flags & OUTSIDE_BOUNDS;
+        nans += flags >>> 1;
+      }
+      sum1 += hash;
+      sum2 += hash * hash;
+      rowHashes[row] = rowHashes[row] * FACTOR + hash;
+    }
+    addMeasures(position, nulls, sum1, sum2, nans, outside);
+  }
+
+  private void addMeasures(int position, long nulls, long sum1, long sum2, long nans, long outside) {
+    int first = position * MEASURES;
+    measures[first] += nulls;
+    measures[first + 1] += sum1;
+    measures[first + 2] += sum2;
+    measures[first + 3] += nans;
+    measures[first + 4] += outside;
+  }
+
+  // Hashes a value that is not null, and sets `flags`.
+  private long hashValue(ColumnVector vector, int row, Column column) {
+    switch (column.kind) {
+      case BOOLEAN:
+        int bit = vector.getBoolean(row) ? 1 : 0;
+        flags = column.getFlags((long) bit);
+        return XXH64.hashInt(bit, SEED);
+      case INT:
+        int number = vector.getInt(row);
+        flags = column.getFlags((long) number);
+        return XXH64.hashInt(number, SEED);
+      case LONG:
         long value = vector.getLong(row);
-        hash = XXH64.hashLong(value, SEED);
-        if (value < low || value > high) {
-          outside++;
-        }
-      }
-      one += hash;
-      two += hash * hash;
-      rowHashes[row] = rowHashes[row] * FACTOR + hash;
-    }
-    sum(column, nulls, one, two, 0, outside);
-  }
-
-  private void addFloats(ColumnVector vector, int column, int count) {
-    float low = lower[column] == null ? Float.NEGATIVE_INFINITY : ((Number) lower[column]).floatValue();
-    float high = upper[column] == null ? Float.POSITIVE_INFINITY : ((Number) upper[column]).floatValue();
-    boolean hasNull = vector.hasNull();
-    long nulls = 0, one = 0, two = 0, nans = 0, outside = 0;
-    for (int row = 0; row < count; row++) {
-      long hash = SEED;
-      if (hasNull && vector.isNullAt(row)) {
-        nulls++;
-      } else {
-        float value = vector.getFloat(row);
-        hash = value == 0f ? zeroHash(1f / value) : XXH64.hashInt(Float.floatToIntBits(value), SEED);
-        if (value != value) {
-          nans++;
-        } else if (value < low || value > high) {
-          outside++;
-        }
-      }
-      one += hash;
-      two += hash * hash;
-      rowHashes[row] = rowHashes[row] * FACTOR + hash;
-    }
-    sum(column, nulls, one, two, nans, outside);
-  }
-
-  private void addDoubles(ColumnVector vector, int column, int count) {
-    double low = lower[column] == null ? Double.NEGATIVE_INFINITY : ((Number) lower[column]).doubleValue();
-    double high = upper[column] == null ? Double.POSITIVE_INFINITY : ((Number) upper[column]).doubleValue();
-    boolean hasNull = vector.hasNull();
-    long nulls = 0, one = 0, two = 0, nans = 0, outside = 0;
-    for (int row = 0; row < count; row++) {
-      long hash = SEED;
-      if (hasNull && vector.isNullAt(row)) {
-        nulls++;
-      } else {
-        double value = vector.getDouble(row);
-        hash = value == 0d ? zeroHash(1d / value) : XXH64.hashLong(Double.doubleToLongBits(value), SEED);
-        if (value != value) {
-          nans++;
-        } else if (value < low || value > high) {
-          outside++;
-        }
-      }
-      one += hash;
-      two += hash * hash;
-      rowHashes[row] = rowHashes[row] * FACTOR + hash;
-    }
-    sum(column, nulls, one, two, nans, outside);
-  }
-
-  private void addStrings(ColumnVector vector, int column, int count) {
-    UTF8String low = lower[column] == null ? null : UTF8String.fromBytes((byte[]) lower[column]);
-    UTF8String high = upper[column] == null ? null : UTF8String.fromBytes((byte[]) upper[column]);
-    boolean hasNull = vector.hasNull();
-    long nulls = 0, one = 0, two = 0, outside = 0;
-    Arrays.fill(knownBases, null);
-    for (int row = 0; row < count; row++) {
-      long hash = SEED;
-      if (hasNull && vector.isNullAt(row)) {
-        nulls++;
-      } else {
-        int slot = slotOf(vector.getUTF8String(row), low, high);
-        hash = knownHashes[slot];
-        outside += knownOutside[slot];
-      }
-      one += hash;
-      two += hash * hash;
-      rowHashes[row] = rowHashes[row] * FACTOR + hash;
-    }
-    sum(column, nulls, one, two, 0, outside);
-  }
-
-  // Values of a dictionary are parts of one array, so that each is hashed once, as long as its slot is not taken by
-  // another. Arrays do not change while one batch is read.
-  private int slotOf(UTF8String value, UTF8String low, UTF8String high) {
-    Object base = value.getBaseObject();
-    long offset = value.getBaseOffset();
-    int length = value.numBytes();
-    int slot = (int) (offset * FACTOR >>> (64 - SLOT_BITS));
-    if (base == null || knownBases[slot] != base || knownOffsets[slot] != offset || knownLengths[slot] != length) {
-      knownBases[slot] = base;
-      knownOffsets[slot] = offset;
-      knownLengths[slot] = length;
-      knownHashes[slot] = XXH64.hashUnsafeBytes(base, offset, length, SEED);
-      boolean isOutside = (low != null && value.binaryCompare(low) < 0)
-          || (high != null && value.binaryCompare(high) > 0);
-      knownOutside[slot] = isOutside ? 1 : 0;
-    }
-    return slot;
-  }
-
-  private void addBinaries(ColumnVector vector, int column, int count) {
-    byte[] low = (byte[]) lower[column];
-    byte[] high = (byte[]) upper[column];
-    boolean hasNull = vector.hasNull();
-    long nulls = 0, one = 0, two = 0, outside = 0;
-    for (int row = 0; row < count; row++) {
-      long hash = SEED;
-      if (hasNull && vector.isNullAt(row)) {
-        nulls++;
-      } else {
-        byte[] value = vector.getBinary(row);
-        hash = hashBytes(value);
-        if ((low != null && Arrays.compareUnsigned(value, low) < 0)
-            || (high != null && Arrays.compareUnsigned(value, high) > 0)) {
-          outside++;
-        }
-      }
-      one += hash;
-      two += hash * hash;
-      rowHashes[row] = rowHashes[row] * FACTOR + hash;
-    }
-    sum(column, nulls, one, two, 0, outside);
-  }
-
-  private void addDecimals(ColumnVector vector, int column, int count, int precision, int scale) {
-    if (precision <= Decimal.MAX_LONG_DIGITS()) {
-      addSmallDecimals(vector, column, count, precision, scale);
-    } else {
-      addLargeDecimals(vector, column, count, precision, scale);
+        flags = column.getFlags(value);
+        return XXH64.hashLong(value, SEED);
+      case FLOAT:
+        float single = vector.getFloat(row);
+        flags = column.getFlags((double) single);
+        return single == 0f ? hashZero(1f / single) : XXH64.hashInt(Float.floatToIntBits(single), SEED);
+      case DOUBLE:
+        double real = vector.getDouble(row);
+        flags = column.getFlags(real);
+        return hashDouble(real);
+      case STRING:
+        UTF8String text = vector.getUTF8String(row);
+        flags = column.getFlags(text);
+        return XXH64.hashUnsafeBytes(text.getBaseObject(), text.getBaseOffset(), text.numBytes(), SEED);
+      case BINARY:
+        byte[] bytes = vector.getBinary(row);
+        flags = column.getFlags(bytes);
+        return hashBytes(bytes);
+      case SMALL_DECIMAL:
+        long unscaled = vector.getDecimal(row, column.precision, column.scale).toUnscaledLong();
+        flags = column.getFlags(unscaled);
+        return XXH64.hashLong(unscaled, SEED);
+      default:
+        Decimal decimal = vector.getDecimal(row, column.precision, column.scale);
+        BigInteger large = decimal.toJavaBigDecimal().unscaledValue();
+        flags = column.getFlags(large);
+        return hashBytes(large.toByteArray());
     }
   }
 
-  private void addSmallDecimals(ColumnVector vector, int column, int count, int precision, int scale) {
-    long low = lower[column] == null ? Long.MIN_VALUE : new BigInteger((byte[]) lower[column]).longValue();
-    long high = upper[column] == null ? Long.MAX_VALUE : new BigInteger((byte[]) upper[column]).longValue();
-    boolean hasNull = vector.hasNull();
-    long nulls = 0, one = 0, two = 0, outside = 0;
-    for (int row = 0; row < count; row++) {
-      long hash = SEED;
-      if (hasNull && vector.isNullAt(row)) {
-        nulls++;
-      } else {
-        long value = vector.getDecimal(row, precision, scale).toUnscaledLong();
-        hash = XXH64.hashLong(value, SEED);
-        if (value < low || value > high) {
-          outside++;
-        }
-      }
-      one += hash;
-      two += hash * hash;
-      rowHashes[row] = rowHashes[row] * FACTOR + hash;
-    }
-    sum(column, nulls, one, two, 0, outside);
+  private static long hashDouble(double value) {
+    return value == 0d ? hashZero(1d / value) : XXH64.hashLong(Double.doubleToLongBits(value), SEED);
   }
 
-  private void addLargeDecimals(ColumnVector vector, int column, int count, int precision, int scale) {
-    BigInteger low = lower[column] == null ? null : new BigInteger((byte[]) lower[column]);
-    BigInteger high = upper[column] == null ? null : new BigInteger((byte[]) upper[column]);
-    boolean hasNull = vector.hasNull();
-    long nulls = 0, one = 0, two = 0, outside = 0;
-    for (int row = 0; row < count; row++) {
-      long hash = SEED;
-      if (hasNull && vector.isNullAt(row)) {
-        nulls++;
-      } else {
-        BigInteger value = vector.getDecimal(row, precision, scale).toJavaBigDecimal().unscaledValue();
-        hash = hashBytes(value.toByteArray());
-        if ((low != null && value.compareTo(low) < 0) || (high != null && value.compareTo(high) > 0)) {
-          outside++;
-        }
-      }
-      one += hash;
-      two += hash * hash;
-      rowHashes[row] = rowHashes[row] * FACTOR + hash;
-    }
-    sum(column, nulls, one, two, 0, outside);
-  }
-
-  private void sum(int column, long nulls, long one, long two, long nans, long outside) {
-    int first = column * MEASURES;
-    measures[first + NULLS] += nulls;
-    measures[first + HASH_1] += one;
-    measures[first + HASH_2] += two;
-    measures[first + NANS] += nans;
-    measures[first + OUTSIDE] += outside;
-  }
-
-  private static long zeroHash(double inverse) {
+  // Spark's own hash is the same for 0.0 and -0.0, so they are hashed as text.
+  private static long hashZero(double inverse) {
     return inverse < 0 ? NEGATIVE_ZERO : POSITIVE_ZERO;
-  }
-
-  private static long hashText(String text) {
-    return hashBytes(text.getBytes(java.nio.charset.StandardCharsets.UTF_8));
   }
 
   private static long hashBytes(byte[] bytes) {
     return XXH64.hashUnsafeBytes(bytes, Platform.BYTE_ARRAY_OFFSET, bytes.length, SEED);
   }
 
-  // The file, the rows, two hashes of each part of whole rows, then the measures of each column.
-  private String text() {
+  // Formats the file number, the rows, two hashes for each group of columns, and the measures of each column.
+  private String formatResult() {
     StringBuilder text = new StringBuilder();
     text.append(file).append(' ').append(rows);
-    for (int at = 0; at < wholes.length; at++) {
-      text.append(' ').append(wholes[at]);
+    for (int index = 0; index < rowHashSums.length; index++) {
+      text.append(' ').append(rowHashSums[index]);
     }
-    for (int at = 0; at < measures.length; at++) {
-      text.append(' ').append(measures[at]);
+    for (int index = 0; index < measures.length; index++) {
+      text.append(' ').append(measures[index]);
     }
     return text.toString();
+  }
+
+  // The type of a column and its bounds in the manifest entry, which are infinite if there are none.
+  private static class Column {
+    final int kind;
+    final int precision;
+    final int scale;
+    long lowLong = Long.MIN_VALUE;
+    long highLong = Long.MAX_VALUE;
+    double lowDouble = Double.NEGATIVE_INFINITY;
+    double highDouble = Double.POSITIVE_INFINITY;
+    byte[] lowBytes;
+    byte[] highBytes;
+    UTF8String lowText;
+    UTF8String highText;
+    BigInteger lowLarge;
+    BigInteger highLarge;
+    // Two numbers for each key: the generation of its dictionary plus the flags of the value, and the value's hash. They
+    // are adjacent because the entries of large dictionaries do not fit into the CPU cache. Each new dictionary
+    // increases the generation.
+    long[] cache = new long[2 * INITIAL_KEYS];
+    long generation;
+    private Object dictionary;
+    private Class accessorClass;
+    private Field dictionaryField;
+
+    Column(String name, Object lower, Object upper) {
+      int comma = name.indexOf(',');
+      precision = comma < 0 ? 0 : Integer.parseInt(name.substring(0, comma));
+      scale = comma < 0 ? 0 : Integer.parseInt(name.substring(comma + 1));
+      kind = comma < 0 ? parseKind(name) : precision <= Decimal.MAX_LONG_DIGITS() ? SMALL_DECIMAL : LARGE_DECIMAL;
+      if (lower != null) {
+        setLower(lower);
+      }
+      if (upper != null) {
+        setUpper(upper);
+      }
+    }
+
+    private static int parseKind(String name) {
+      return Arrays.asList(new String[] {"boolean", "int", "long", "float", "double", "string", "binary"})
+          .indexOf(name);
+    }
+
+    private void setLower(Object bound) {
+      if (bound instanceof Number) {
+        lowLong = ((Number) bound).longValue();
+        lowDouble = kind == FLOAT ? ((Number) bound).floatValue() : ((Number) bound).doubleValue();
+        return;
+      }
+      lowBytes = (byte[]) bound;
+      lowText = UTF8String.fromBytes(lowBytes);
+      if (kind == SMALL_DECIMAL || kind == LARGE_DECIMAL) {
+        lowLarge = new BigInteger(lowBytes);
+        lowLong = lowLarge.longValue();
+      }
+    }
+
+    private void setUpper(Object bound) {
+      if (bound instanceof Number) {
+        highLong = ((Number) bound).longValue();
+        highDouble = kind == FLOAT ? ((Number) bound).floatValue() : ((Number) bound).doubleValue();
+        return;
+      }
+      highBytes = (byte[]) bound;
+      highText = UTF8String.fromBytes(highBytes);
+      if (kind == SMALL_DECIMAL || kind == LARGE_DECIMAL) {
+        highLarge = new BigInteger(highBytes);
+        highLong = highLarge.longValue();
+      }
+    }
+
+    // Iceberg creates a new accessor for each batch, which has the dictionary of the column chunk in a private field.
+    // If the field cannot be read, each batch is treated as having a new dictionary.
+    void useDictionary(Object accessor) {
+      if (accessor.getClass() != accessorClass) {
+        accessorClass = accessor.getClass();
+        dictionaryField = findDictionary(accessorClass);
+      }
+      Object found = null;
+      try {
+        found = dictionaryField == null ? null : dictionaryField.get(accessor);
+      } catch (IllegalAccessException ignored) {
+        dictionaryField = null;
+      }
+      if (found == null || found != dictionary) {
+        generation += FLAGS + 1;
+      }
+      dictionary = found;
+    }
+
+    private static Field findDictionary(Class accessorClass) {
+      for (Class each = accessorClass; each != null; each = each.getSuperclass()) {
+        Field[] fields = each.getDeclaredFields();
+        for (int index = 0; index < fields.length; index++) {
+          if (Dictionary.class.isAssignableFrom(fields[index].getType())) {
+            fields[index].setAccessible(true);
+            return fields[index];
+          }
+        }
+      }
+      return null;
+    }
+
+    long[] cacheHash(int key, long hash, int flags) {
+      if (2 * key >= cache.length) {
+        cache = Arrays.copyOf(cache, Math.max(2 * key + 2, 2 * cache.length));
+      }
+      cache[2 * key] = generation + flags;
+      cache[2 * key + 1] = hash;
+      return cache;
+    }
+
+    int getFlags(long value) {
+      return value < lowLong || value > highLong ? OUTSIDE_BOUNDS : 0;
+    }
+
+    int getFlags(double value) {
+      if (value != value) {
+        return NAN;
+      }
+      return value < lowDouble || value > highDouble ? OUTSIDE_BOUNDS : 0;
+    }
+
+    int getFlags(UTF8String value) {
+      boolean isBelow = lowText != null && value.binaryCompare(lowText) < 0;
+      return isBelow || (highText != null && value.binaryCompare(highText) > 0) ? OUTSIDE_BOUNDS : 0;
+    }
+
+    int getFlags(byte[] value) {
+      boolean isBelow = lowBytes != null && Arrays.compareUnsigned(value, lowBytes) < 0;
+      return isBelow || (highBytes != null && Arrays.compareUnsigned(value, highBytes) > 0) ? OUTSIDE_BOUNDS : 0;
+    }
+
+    int getFlags(BigInteger value) {
+      boolean isBelow = lowLarge != null && value.compareTo(lowLarge) < 0;
+      return isBelow || (highLarge != null && value.compareTo(highLarge) > 0) ? OUTSIDE_BOUNDS : 0;
+    }
   }
 }

@@ -1,5 +1,5 @@
-// Digests of files by Iceberg's generic reader, for tables with types that Spark does not read.
-// Compiled when it is first needed, by the compiler that Spark itself carries; that one knows no lambdas and no generics.
+// Digests files with Iceberg's generic reader, for tables with types that Spark does not support.
+// Compiled on first use by Janino, the compiler that is part of Spark, which supports neither lambdas nor generics.
 package icepack;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -42,7 +42,7 @@ public class GenericDigest {
     this.open.setAccessible(true);
   }
 
-  /** Rows, and for each top-level column nulls, NaNs and both hashes; whole rows last. */
+  /** Returns, as JSON, the number of rows, and nulls, NaNs and two hashes of each column and of whole rows. */
   public String digest(List tasks) throws Exception {
     int columns = schema.columns().size();
     long[] nulls = new long[columns];
@@ -58,48 +58,48 @@ public class GenericDigest {
         while (record.hasNext()) {
           StructLike row = (StructLike) record.next();
           rows++;
-          long whole = SEED;
-          for (int at = 0; at < columns; at++) {
-            Object value = row.get(at, Object.class);
+          long rowHash = SEED;
+          for (int index = 0; index < columns; index++) {
+            Object value = row.get(index, Object.class);
             long hash = hash(value);
-            nulls[at] += value == null ? 1 : 0;
-            nans[at] += isNaN(value) ? 1 : 0;
-            first[at] += hash;
-            second[at] += XXH64.hashLong(hash, SEED);
-            whole = XXH64.hashLong(hash, whole);
+            nulls[index] += value == null ? 1 : 0;
+            nans[index] += isNaN(value) ? 1 : 0;
+            first[index] += hash;
+            second[index] += XXH64.hashLong(hash, SEED);
+            rowHash = XXH64.hashLong(hash, rowHash);
           }
-          first[columns] += whole;
-          second[columns] += XXH64.hashLong(whole, SEED);
+          first[columns] += rowHash;
+          second[columns] += XXH64.hashLong(rowHash, SEED);
         }
       } finally {
         records.close();
       }
     }
-    return answer(rows, nulls, nans, first, second);
+    return toJson(rows, nulls, nans, first, second);
   }
 
-  private String answer(long rows, long[] nulls, long[] nans, long[] first, long[] second) throws Exception {
-    ObjectNode answer = json.createObjectNode();
-    answer.put("rows", rows);
-    ArrayNode listed = answer.putArray("columns");
-    for (int at = 0; at < nulls.length; at++) {
-      ObjectNode row = listed.addObject();
-      row.put("name", ((Types.NestedField) schema.columns().get(at)).name());
-      row.put("nulls", nulls[at]);
-      row.put("nans", nans[at]);
-      row.put("hash_1", Long.toHexString(first[at]));
-      row.put("hash_2", Long.toHexString(second[at]));
+  private String toJson(long rows, long[] nulls, long[] nans, long[] first, long[] second) throws Exception {
+    ObjectNode digest = json.createObjectNode();
+    digest.put("rows", rows);
+    ArrayNode columns = digest.putArray("columns");
+    for (int index = 0; index < nulls.length; index++) {
+      ObjectNode row = columns.addObject();
+      row.put("name", ((Types.NestedField) schema.columns().get(index)).name());
+      row.put("nulls", nulls[index]);
+      row.put("nans", nans[index]);
+      row.put("hash_1", Long.toHexString(first[index]));
+      row.put("hash_2", Long.toHexString(second[index]));
     }
-    answer.put("hash_1", Long.toHexString(first[nulls.length]));
-    answer.put("hash_2", Long.toHexString(second[nulls.length]));
-    return json.writeValueAsString(answer);
+    digest.put("hash_1", Long.toHexString(first[nulls.length]));
+    digest.put("hash_2", Long.toHexString(second[nulls.length]));
+    return json.writeValueAsString(digest);
   }
 
   private static boolean isNaN(Object value) {
     return (value instanceof Double && ((Double) value).isNaN()) || (value instanceof Float && ((Float) value).isNaN());
   }
 
-  /** Null, a container and the order of its elements are told apart at every depth. */
+  /** Hashes a value; distinguishes null, empty containers and the order of elements at every depth. */
   private static long hash(Object value) throws Exception {
     if (value == null) {
       return SEED;
@@ -114,13 +114,13 @@ public class GenericDigest {
       return XXH64.hashLong(((Number) value).longValue(), SEED);
     }
     if (value instanceof byte[]) {
-      return bytes((byte[]) value);
+      return hashBytes((byte[]) value);
     }
     if (value instanceof ByteBuffer) {
       ByteBuffer copy = (ByteBuffer) ((ByteBuffer) value).duplicate();
       byte[] raw = new byte[copy.remaining()];
       copy.get(raw);
-      return bytes(raw);
+      return hashBytes(raw);
     }
     if (value instanceof List) {
       long found = XXH64.hashLong(((List) value).size(), 1L);
@@ -141,16 +141,16 @@ public class GenericDigest {
     }
     if (value instanceof Record) {
       long found = 3L;
-      for (int at = 0; at < ((Record) value).size(); at++) {
-        found = XXH64.hashLong(hash(((Record) value).get(at)), found);
+      for (int index = 0; index < ((Record) value).size(); index++) {
+        found = XXH64.hashLong(hash(((Record) value).get(index)), found);
       }
       return found;
     }
-    // Dates, times, decimals, uuids, texts and booleans: their text has all there is to them.
-    return bytes(value.toString().getBytes(StandardCharsets.UTF_8));
+    // Dates, times, decimals, uuids, strings and booleans are fully described by their text.
+    return hashBytes(value.toString().getBytes(StandardCharsets.UTF_8));
   }
 
-  private static long bytes(byte[] raw) {
+  private static long hashBytes(byte[] raw) {
     return XXH64.hashUnsafeBytes(raw, Platform.BYTE_ARRAY_OFFSET, raw.length, SEED);
   }
 }

@@ -1,5 +1,5 @@
-// The scan tasks in which two snapshots of a table differ.
-// Compiled when it is first needed, by the compiler that Spark itself carries; that one knows no lambdas and no generics.
+// Finds the scan tasks in which two snapshots of a table differ.
+// Compiled on first use by Janino, the compiler that is part of Spark, which supports neither lambdas nor generics.
 package icepack;
 
 import java.util.ArrayList;
@@ -20,24 +20,24 @@ public class SnapshotFiles {
   private int shared = 0;
   private boolean hasLineage = true;
 
-  /** A file that both snapshots have, under the same deletes, has the same rows in both and is left out. */
+  /** Leaves out files that both snapshots contain with the same deletes, unless {@code allFiles} is set. */
   public SnapshotFiles(Table table, Long first, Long second, Boolean allFiles) throws Exception {
-    Map one = plan(table, first.longValue());
-    Map other = plan(table, second.longValue());
-    Iterator each = one.keySet().iterator();
+    Map firstTasks = planTasks(table, first.longValue());
+    Map secondTasks = planTasks(table, second.longValue());
+    Iterator each = firstTasks.keySet().iterator();
     while (each.hasNext()) {
       Object key = each.next();
-      if (other.containsKey(key) && !allFiles.booleanValue()) {
+      if (secondTasks.containsKey(key) && !allFiles.booleanValue()) {
         shared++;
       } else {
-        add(before, (FileScanTask) one.get(key));
+        add(before, (FileScanTask) firstTasks.get(key));
       }
     }
-    each = other.keySet().iterator();
+    each = secondTasks.keySet().iterator();
     while (each.hasNext()) {
       Object key = each.next();
-      if (!one.containsKey(key) || allFiles.booleanValue()) {
-        add(after, (FileScanTask) other.get(key));
+      if (!firstTasks.containsKey(key) || allFiles.booleanValue()) {
+        add(after, (FileScanTask) secondTasks.get(key));
       }
     }
   }
@@ -47,7 +47,7 @@ public class SnapshotFiles {
     hasLineage = hasLineage && task.file().firstRowId() != null;
   }
 
-  private static Map plan(Table table, long snapshotId) throws Exception {
+  private static Map planTasks(Table table, long snapshotId) throws Exception {
     Map found = new HashMap();
     TableScan scan = (TableScan) ((TableScan) table.newScan().useSnapshot(snapshotId)).ignoreResiduals();
     CloseableIterable planned = scan.planFiles();
@@ -64,13 +64,13 @@ public class SnapshotFiles {
   }
 
   private static String key(FileScanTask task) {
-    TreeSet parts = new TreeSet();
+    TreeSet deletes = new TreeSet();
     Iterator applied = task.deletes().iterator();
     while (applied.hasNext()) {
       DeleteFile delete = (DeleteFile) applied.next();
-      parts.add(delete.location() + "\0" + delete.contentOffset());
+      deletes.add(delete.location() + "\0" + delete.contentOffset());
     }
-    return task.file().location() + "\0" + parts;
+    return task.file().location() + "\0" + deletes;
   }
 
   public List before() {

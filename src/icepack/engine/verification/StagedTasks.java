@@ -1,6 +1,6 @@
-// Scan tasks under a name by which Spark can read exactly these files, as Iceberg's own rewrite reads its groups.
-// Compiled when it is first needed, by the compiler that Spark itself carries; that one knows no lambdas and no generics.
-// In Java and not through the gateway, which does not see jars that are only on Spark's own class path.
+// Registers scan tasks under a name, with which Spark reads exactly these files, as Iceberg's own rewrite does.
+// Compiled on first use by Janino, the compiler that is part of Spark, which supports neither lambdas nor generics.
+// It is in Java because the Python gateway does not find classes in jars that only Spark's class loader knows.
 package icepack;
 
 import java.util.List;

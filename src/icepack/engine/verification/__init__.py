@@ -1,1 +1,1 @@
-"""Comparison by value: Iceberg's own reader reads both sides, and their digests are compared."""
+"""Compares rows by value: reads both sides with Iceberg's own reader, and compares their digests."""

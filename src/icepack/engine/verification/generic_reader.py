@@ -1,4 +1,4 @@
-"""Digests of files by Iceberg's generic reader, in the driver: for tables with types that Spark does not read."""
+"""Digests files with Iceberg's generic reader in the driver, for tables with types that Spark does not support."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ if TYPE_CHECKING:
 
 
 class GenericReader:
-    """Reads one file after another in one thread, and does not look at bounds."""
+    """Reads files sequentially in one thread, and does not check bounds."""
 
     def __init__(self, spark: SparkSession, table: Any, *, with_lineage: bool) -> None:
         self._java = new_instance(spark, __package__, "GenericDigest", table, with_lineage)
 
     def digest(self, tasks: Any) -> Digest:
-        return _digest(json.loads(self._java.digest(tasks)))
+        return _parse_digest(json.loads(self._java.digest(tasks)))
 
     def digests(self, tasks: Any, metrics: Sequence[FileMetrics]) -> list[FileDigest]:
         found = []
-        for at, claimed in enumerate(metrics):
-            digest = self.digest(tasks.subList(at, at + 1))
-            wrong = _wrong_count(digest, claimed, str(tasks.get(at).file().location()))
+        for index, file_metrics in enumerate(metrics):
+            digest = self.digest(tasks.subList(index, index + 1))
+            wrong = _check_record_count(digest, file_metrics, str(tasks.get(index).file().location()))
             found.append(FileDigest(digest=digest, wrong_metrics=wrong))
         return found
 
 
-def _wrong_count(digest: Digest, claimed: FileMetrics, path: str) -> tuple[ColumnDifference, ...]:
-    if digest.rows == claimed.record_count:
+def _check_record_count(digest: Digest, metrics: FileMetrics, path: str) -> tuple[ColumnDifference, ...]:
+    if digest.rows == metrics.record_count:
         return ()
-    counts = {"before": f"{digest.rows}", "after": f"{claimed.record_count}"}
+    counts = {"before": f"{digest.rows}", "after": f"{metrics.record_count}"}
     return (ColumnDifference(column=WHOLE_ROWS, measure="record_count", file=path, **counts),)
 
 
-def _digest(said: dict[str, Any]) -> Digest:
-    columns = {column["name"]: _column(column) for column in said["columns"]}
-    nans = {column["name"]: column["nans"] for column in said["columns"]}
-    return Digest(rows=said["rows"], columns={**columns, WHOLE_ROWS: _column(said)}, nans=nans)
+def _parse_digest(digest: dict[str, Any]) -> Digest:
+    columns = {column["name"]: _parse_column(column) for column in digest["columns"]}
+    nans = {column["name"]: column["nans"] for column in digest["columns"]}
+    return Digest(rows=digest["rows"], columns={**columns, WHOLE_ROWS: _parse_column(digest)}, nans=nans)
 
 
-def _column(said: dict[str, Any]) -> ColumnDigest:
-    return ColumnDigest(hash_1=int(said["hash_1"], 16), hash_2=int(said["hash_2"], 16), nulls=said.get("nulls", 0))
+def _parse_column(column: dict[str, Any]) -> ColumnDigest:
+    hash_1, hash_2 = int(column["hash_1"], 16), int(column["hash_2"], 16)
+    return ColumnDigest(hash_1=hash_1, hash_2=hash_2, nulls=column.get("nulls", 0))

@@ -1,4 +1,4 @@
-"""The check of a native rewrite before its commit: inputs with their deletes beside outputs, value by value."""
+"""Compares the inputs of a native rewrite, with their deletes applied, with its outputs before the commit."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from icepack.domain.verification import ColumnDifference
-from icepack.engine.native.coverage import TableFacts
-from icepack.engine.native.jvm import JavaRewrite
-from icepack.engine.verification.bounds import FileMetrics, metrics_from_json
-from icepack.engine.verification.digest import Digest, differences, total
+from icepack.engine.native.java_rewrite import JavaRewrite
+from icepack.engine.native.table_facts import TableFacts
+from icepack.engine.verification.bounds import FileMetrics, parse_metrics
+from icepack.engine.verification.digest import Digest, find_differences, sum_digests
 from icepack.engine.verification.expressions import is_readable_by_spark
 from icepack.engine.verification.generic_reader import GenericReader
 from icepack.engine.verification.spark_reader import FileDigest, SparkReader
-from icepack.kernel.arrow_schema import LINEAGE
+from icepack.kernel.arrow_schema import LINEAGE_FIELDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LINEAGE_COLUMNS = tuple(str(column["name"]) for column in LINEAGE)
+LINEAGE_COLUMNS = tuple(str(column["name"]) for column in LINEAGE_FIELDS)
 
 
 class DigestReader(Protocol):
-    """Reads files as Iceberg does and digests their rows."""
+    """Reads files with a reader of Iceberg, and digests their rows."""
 
     def digest(self, tasks: Any) -> Digest: ...
 
@@ -41,15 +41,17 @@ class RewriteComparison:
         return not self.differences
 
 
-def digest_reader(spark: SparkSession, table: Any, schema: Mapping[str, Any], *, with_lineage: bool) -> DigestReader:
-    """Iceberg's reader on Spark, or the generic one where a column has a type that Spark does not know."""
+def create_digest_reader(
+    spark: SparkSession, table: Any, schema: Mapping[str, Any], *, with_lineage: bool
+) -> DigestReader:
+    """Returns Iceberg's reader on Spark, or its generic reader if Spark does not support the type of a column."""
     if is_readable_by_spark({"type": "struct", **schema}):
         return SparkReader(spark, table, schema, LINEAGE_COLUMNS if with_lineage else ())
     return GenericReader(spark, table, with_lineage=with_lineage)
 
 
 class RewriteCheck:
-    """Compares groups of one rewrite."""
+    """Compares the groups of one rewrite."""
 
     def __init__(self, spark: SparkSession, table: Any, facts: TableFacts, rewrite: JavaRewrite) -> None:
         self._spark = spark
@@ -62,24 +64,26 @@ class RewriteCheck:
         return self._rewrite.snapshot_id
 
     def compare(self, paths: Sequence[str], added: Sequence[Mapping[str, Any]]) -> RewriteComparison:
-        """The inputs at `paths` beside the outputs of a commit request."""
-        reader = digest_reader(self._spark, self._table, self._facts.schema, with_lineage=self._has_lineage(paths))
+        """Compares the inputs at `paths` with the outputs in a commit request."""
+        reader = create_digest_reader(
+            self._spark, self._table, self._facts.schema, with_lineage=self._has_lineage(paths)
+        )
         before = reader.digest(self._rewrite.input_tasks(paths))
-        made = self._outputs(reader, added)
-        after = total(file.digest for file in made)
-        wrong = [difference for file in made for difference in file.wrong_metrics]
+        outputs = self._digest_outputs(reader, added)
+        after = sum_digests(file.digest for file in outputs)
+        wrong = [difference for file in outputs for difference in file.wrong_metrics]
         return RewriteComparison(
-            rows_before=before.rows, rows_after=after.rows, differences=(*differences(before, after), *wrong)
+            rows_before=before.rows, rows_after=after.rows, differences=(*find_differences(before, after), *wrong)
         )
 
-    def _outputs(self, reader: DigestReader, added: Sequence[Mapping[str, Any]]) -> list[FileDigest]:
+    def _digest_outputs(self, reader: DigestReader, added: Sequence[Mapping[str, Any]]) -> list[FileDigest]:
         if not added:
             return []
         tasks = self._rewrite.output_tasks(added)
-        said = self._rewrite.output_metrics(added)
-        return reader.digests(tasks, [metrics_from_json(said[file["path"]]) for file in added])
+        metrics = self._rewrite.output_metrics(added)
+        return reader.digests(tasks, [parse_metrics(metrics[file["path"]]) for file in added])
 
     def _has_lineage(self, paths: Sequence[str]) -> bool:
-        """Rows of files from before version 3 have no identity yet: they get one with the commit."""
+        """Rows in files from before format version 3 have no row ids yet: they get them with the commit."""
         files = self._rewrite.files
         return self._facts.format_version >= 3 and all(files[path].first_row_id is not None for path in paths)

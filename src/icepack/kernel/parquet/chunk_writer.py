@@ -1,8 +1,8 @@
-"""One Parquet file out of column chunks that were encoded apart from one another.
+"""Writes a Parquet file from column chunks that were encoded independently of one another.
 
-PyArrow writes a row group only from a table that holds all of it. Encoded column by column, a row group
-needs the memory of one column, and its columns can be encoded by several threads at once. What is left
-to do by hand is the footer: the chunks' own footers, with their offsets moved.
+PyArrow writes a row group only from a table that holds all of it. Encoded column by column, a row group needs the
+memory of one column, and several threads can encode its columns at once. What remains to be written here is the
+footer: the chunks' own footers with shifted offsets.
 """
 
 from __future__ import annotations
@@ -14,210 +14,182 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from icepack.kernel.arrow_schema import is_nested, leaf_paths
-from icepack.kernel.parquet.dictionaries import stored_as
-from icepack.kernel.parquet.statistics import counted_nulls, ranked_leaves
-from icepack.kernel.parquet.thrift import BINARY, I16, I32, I64, LIST, STRUCT, Reader, Struct, write_struct
+from icepack.kernel.arrow_schema import is_nested, list_leaf_paths
+from icepack.kernel.dictionaries import apply_dictionary_types
+from icepack.kernel.parquet.metadata import (
+    MAGIC,
+    ColumnChunk,
+    FileMetaData,
+    build_row_group,
+    build_statistics,
+    count_defined_values,
+    find_chunk_end,
+    find_chunk_start,
+    get_column_chunks,
+    get_column_metadata,
+    get_num_values,
+    get_row_groups,
+    read_file_metadata,
+    set_key_values,
+    set_row_groups,
+    set_statistics,
+    shift_chunk,
+)
+from icepack.kernel.parquet.page_index import (
+    PageIndex,
+    list_first_rows,
+    read_page_index,
+    set_column_index_range,
+    set_offset_index_range,
+    shift_offset_index,
+)
+from icepack.kernel.parquet.statistics import rank_leaves
+from icepack.kernel.parquet.thrift import write_struct
 
-MAGIC = b"PAR1"
 
-# Numbers of fields in parquet.thrift.
-SCHEMA, NUM_ROWS, ROW_GROUPS, KEY_VALUES = 2, 3, 4, 5
-COLUMNS, GROUP_BYTES, GROUP_ROWS, GROUP_OFFSET, GROUP_COMPRESSED, ORDINAL = 1, 2, 3, 5, 6, 7
-CHUNK_OFFSET, CHUNK_META, OFFSET_INDEX, OFFSET_INDEX_LENGTH, COLUMN_INDEX, COLUMN_INDEX_LENGTH = 2, 3, 4, 5, 6, 7
-ENCODINGS, PATH, VALUES, UNCOMPRESSED, COMPRESSED = 2, 3, 5, 6, 7
-DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE, STATISTICS = 9, 10, 11, 12
-PAGE_LOCATIONS, PAGE_OFFSET, PAGE_BYTES, PAGE_FIRST_ROW = 1, 1, 2, 3
-
-
-class Chunks(Protocol):
-    """Of one top-level column for one row group; their offsets are those of a file that holds nothing else."""
+class ColumnChunks(Protocol):
+    """The chunks of one top-level column for one row group, with offsets as in a file that holds nothing else."""
 
     @property
-    def chunks(self) -> list[Struct]: ...
+    def chunks(self) -> list[ColumnChunk]: ...
 
     @property
-    def indexes(self) -> list[tuple[bytes, Struct]]:
-        """For each chunk its column index, as it is, and its offset index, read."""
+    def page_indexes(self) -> list[PageIndex]: ...
 
     @property
     def copied_bytes(self) -> int:
-        """Of them: what was taken over as it lay in an input."""
+        """How many of their bytes were copied from an input."""
 
-    def buffers(self) -> Iterator[Any]:
-        """Their bytes."""
+    def iter_buffers(self) -> Iterator[Any]:
+        """Yields their bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
-    """As a Parquet file of their own."""
+class EncodedChunks:
+    """Chunks that were encoded as a Parquet file of their own."""
 
     data: pa.Buffer
-    chunks: list[Struct]
-    indexes: list[tuple[bytes, Struct]]
+    chunks: list[ColumnChunk]
+    page_indexes: list[PageIndex]
     copied_bytes: int = 0
 
-    def buffers(self) -> Iterator[pa.Buffer]:
-        yield self.data.slice(len(MAGIC), max(map(_end, self.chunks)) - len(MAGIC))
+    def iter_buffers(self) -> Iterator[pa.Buffer]:
+        end = max(find_chunk_end(get_column_metadata(chunk)) for chunk in self.chunks)
+        yield self.data.slice(len(MAGIC), end - len(MAGIC))
 
 
-def encode(column: pa.ChunkedArray, schema: pa.Schema, options: Mapping[str, Any]) -> Encoded:
-    """Dictionaries are written as they lie, without their values being looked up again."""
-    (field,) = schema
-    sink = pa.BufferOutputStream()
-    table = pa.Table.from_arrays([column], schema=pa.schema([stored_as(field, column.type)]))
-    known = ranked_leaves(column)
-    others = [path for number, path in enumerate(leaf_paths(field.name, field.type)) if number not in known]
-    pq.write_table(
-        table, sink, row_group_size=max(len(column), 1), write_statistics=others if known else True, **options
-    )
-    data = sink.getvalue()
-    (group,) = footer(data)[ROW_GROUPS][1][1]
-    chunks = group[COLUMNS][1][1]
-    indexes = [_page_index(data, chunk) for chunk in chunks]
-    for number, places in known.items():
-        (_, offsets), meta = indexes[number], chunks[number][CHUNK_META][1]
-        if places is None:
-            meta[STATISTICS] = (STRUCT, counted_nulls(meta))
-        else:
-            meta[STATISTICS] = (STRUCT, places.statistics())
-            starts = [page[PAGE_FIRST_ROW][1] for page in offsets[PAGE_LOCATIONS][1][1]]
-            has_levels = field.nullable and not is_nested(field.type)
-            indexes[number] = (write_struct(places.column_index(starts, has_levels=has_levels)), offsets)
-    return Encoded(data, chunks, indexes)
-
-
-def footer(data: pa.Buffer) -> Struct:
+def encode_column(column: pa.ChunkedArray, schema: pa.Schema, options: Mapping[str, Any]) -> EncodedChunks:
+    """Encodes a column. Arrow dictionaries are written as they are, without looking up their values again."""
+    (column_field,) = schema
+    ranked = rank_leaves(column)
+    data = _write_column(column, column_field, ranked, options)
+    (row_group,) = get_row_groups(read_file_metadata(data))
+    chunks = get_column_chunks(row_group)
     view = memoryview(data).cast("B")
-    length = int.from_bytes(view[-8:-4], "little")
-    return Reader(view, len(view) - 8 - length).struct()
+    page_indexes = [read_page_index(view, chunk) for chunk in chunks]
+    for leaf, ranks in ranked.items():
+        column_metadata, offset_index = get_column_metadata(chunks[leaf]), page_indexes[leaf].offset_index
+        if ranks is None:
+            null_count = get_num_values(column_metadata) - count_defined_values(column_metadata)
+            set_statistics(column_metadata, build_statistics(null_count))
+        else:
+            set_statistics(column_metadata, ranks.build_statistics())
+            has_levels = column_field.nullable and not is_nested(column_field.type)
+            column_index = ranks.build_column_index(list_first_rows(offset_index), has_levels=has_levels)
+            page_indexes[leaf] = PageIndex(write_struct(column_index), offset_index)
+    return EncodedChunks(data, chunks, page_indexes)
+
+
+def _write_column(
+    column: pa.ChunkedArray, column_field: pa.Field, ranked: Mapping[int, Any], options: Mapping[str, Any]
+) -> pa.Buffer:
+    """Writes a file with one column. PyArrow computes no statistics for the ranked leaves."""
+    sink = pa.BufferOutputStream()
+    table = pa.Table.from_arrays([column], schema=pa.schema([apply_dictionary_types(column_field, column.type)]))
+    paths = list_leaf_paths(column_field.name, column_field.type)
+    others = [path for leaf, path in enumerate(paths) if leaf not in ranked]
+    pq.write_table(
+        table, sink, row_group_size=max(len(column), 1), write_statistics=others if ranked else True, **options
+    )
+    return sink.getvalue()
 
 
 @dataclass(slots=True)
-class _Group:
+class _RowGroupChunks:
     rows: int
-    chunks: list[Struct] = field(default_factory=list)
-    indexes: list[tuple[bytes, Struct]] = field(default_factory=list)
-    """For each chunk its column index, as it is, and its offset index, read."""
+    chunks: list[ColumnChunk] = field(default_factory=list)
+    page_indexes: list[PageIndex] = field(default_factory=list)
 
 
-class Splicer:
-    """Writes the chunks one after another and the footer at the end."""
+class ParquetChunkWriter:
+    """Writes column chunks one after another, then the page indexes and the footer."""
 
     def __init__(self, sink: Any, schema: pa.Schema, key_values: Mapping[str, str], options: Mapping[str, Any]) -> None:
         self._sink = sink
         self._position = 0
-        self._groups: list[_Group] = []
-        self._footer = _empty_footer(schema, key_values, options)
+        self._row_groups: list[_RowGroupChunks] = []
+        self._file_metadata = _build_file_metadata(schema, key_values, options)
         self._write(MAGIC)
 
     @property
     def rows(self) -> int:
-        return sum(group.rows for group in self._groups)
+        return sum(row_group.rows for row_group in self._row_groups)
 
     @property
     def split_offsets(self) -> tuple[int, ...]:
-        return tuple(chunk_start(group.chunks[0][CHUNK_META][1]) for group in self._groups)
+        return tuple(find_chunk_start(get_column_metadata(row_group.chunks[0])) for row_group in self._row_groups)
 
-    def begin(self, rows: int) -> None:
-        self._groups.append(_Group(rows))
+    def start_row_group(self, rows: int) -> None:
+        self._row_groups.append(_RowGroupChunks(rows))
 
-    def add(self, column: Chunks) -> None:
+    def add_column(self, column: ColumnChunks) -> None:
         shift = self._position - len(MAGIC)
-        group = self._groups[-1]
-        for chunk, (column_index, offset_index) in zip(column.chunks, column.indexes, strict=True):
-            group.indexes.append((column_index, moved_pages(offset_index, shift)))
-            group.chunks.append(moved(chunk, shift))
-        for buffer in column.buffers():
+        row_group = self._row_groups[-1]
+        for chunk, (column_index, offset_index) in zip(column.chunks, column.page_indexes, strict=True):
+            row_group.page_indexes.append(PageIndex(column_index, shift_offset_index(offset_index, shift)))
+            row_group.chunks.append(shift_chunk(chunk, shift))
+        for buffer in column.iter_buffers():
             self._write(buffer)
 
     def close(self) -> int:
-        """The size of the whole file."""
-        self._write_indexes()
-        self._footer[NUM_ROWS] = (I64, self.rows)
-        self._footer[ROW_GROUPS] = (LIST, (STRUCT, [_row_group(*item) for item in enumerate(self._groups)]))
-        tail = write_struct(self._footer)
-        self._write(tail)
-        self._write(len(tail).to_bytes(4, "little") + MAGIC)
+        """Writes the page indexes and the footer, and returns the size of the file."""
+        self._write_page_indexes()
+        row_groups = [
+            build_row_group(ordinal, row_group.rows, row_group.chunks)
+            for ordinal, row_group in enumerate(self._row_groups)
+        ]
+        set_row_groups(self._file_metadata, self.rows, row_groups)
+        footer = write_struct(self._file_metadata)
+        self._write(footer)
+        self._write(len(footer).to_bytes(4, "little") + MAGIC)
         return self._position
 
-    def _write_indexes(self) -> None:
-        """All column indexes, then all offset indexes, as the format wants them."""
-        chunks = [pair for group in self._groups for pair in zip(group.chunks, group.indexes, strict=True)]
+    def _write_page_indexes(self) -> None:
+        """Writes all column indexes, then all offset indexes, as the format requires."""
+        chunks = [pair for group in self._row_groups for pair in zip(group.chunks, group.page_indexes, strict=True)]
         for chunk, (column_index, _) in chunks:
-            self._place(chunk, COLUMN_INDEX, COLUMN_INDEX_LENGTH, column_index)
+            if column_index:
+                set_column_index_range(chunk, self._position, len(column_index))
+                self._write(column_index)
         for chunk, (_, offset_index) in chunks:
-            self._place(chunk, OFFSET_INDEX, OFFSET_INDEX_LENGTH, write_struct(offset_index) if offset_index else b"")
-
-    def _place(self, chunk: Struct, offset_field: int, length_field: int, data: bytes) -> None:
-        if data:
-            chunk[offset_field] = (I64, self._position)
-            chunk[length_field] = (I32, len(data))
-            self._write(data)
+            if offset_index:
+                data = write_struct(offset_index)
+                set_offset_index_range(chunk, self._position, len(data))
+                self._write(data)
 
     def _write(self, data: Any) -> None:
         self._sink.write(data)
         self._position += len(data)
 
 
-def empty_file(schema: pa.Schema, options: Mapping[str, Any]) -> pa.Buffer:
-    """A file that has this schema and no rows."""
+def write_empty_file(schema: pa.Schema, options: Mapping[str, Any]) -> pa.Buffer:
+    """Returns a file that has this schema and no rows."""
     sink = pa.BufferOutputStream()
     pq.write_table(schema.empty_table(), sink, **options)
     return sink.getvalue()
 
 
-def _empty_footer(schema: pa.Schema, key_values: Mapping[str, str], options: Mapping[str, Any]) -> Struct:
-    found = footer(empty_file(schema, options))
-    pairs = [{1: (BINARY, key.encode()), 2: (BINARY, value.encode())} for key, value in key_values.items()]
-    found[KEY_VALUES] = (LIST, (STRUCT, pairs))
-    return found
-
-
-def _row_group(ordinal: int, group: _Group) -> Struct:
-    metas = [chunk[CHUNK_META][1] for chunk in group.chunks]
-    return {
-        COLUMNS: (LIST, (STRUCT, group.chunks)),
-        GROUP_BYTES: (I64, sum(meta[UNCOMPRESSED][1] for meta in metas)),
-        GROUP_ROWS: (I64, group.rows),
-        GROUP_OFFSET: (I64, chunk_start(metas[0])),
-        GROUP_COMPRESSED: (I64, sum(meta[COMPRESSED][1] for meta in metas)),
-        # Readers know row groups by number; a short integer does not hold more of them.
-        **({ORDINAL: (I16, ordinal)} if ordinal < 2**15 else {}),
-    }
-
-
-def chunk_start(meta: Struct) -> int:
-    pages: list[int] = [meta[key][1] for key in (DICTIONARY_PAGE, DATA_PAGE) if key in meta]
-    return min(page for page in pages if page > 0)
-
-
-def _end(chunk: Struct) -> int:
-    meta = chunk[CHUNK_META][1]
-    return int(chunk_start(meta) + meta[COMPRESSED][1])
-
-
-def moved(chunk: Struct, shift: int) -> Struct:
-    meta = dict(chunk[CHUNK_META][1])
-    for key in (DATA_PAGE, INDEX_PAGE, DICTIONARY_PAGE):
-        if key in meta and meta[key][1] > 0:
-            meta[key] = (I64, meta[key][1] + shift)
-    return {CHUNK_OFFSET: (I64, 0), CHUNK_META: (STRUCT, meta)}
-
-
-def moved_pages(offset_index: Struct, shift: int) -> Struct:
-    if not offset_index:
-        return {}
-    kind, pages = offset_index[PAGE_LOCATIONS][1]
-    pages = [{**page, PAGE_OFFSET: (I64, page[PAGE_OFFSET][1] + shift)} for page in pages]
-    return {**offset_index, PAGE_LOCATIONS: (LIST, (kind, pages))}
-
-
-def _page_index(data: pa.Buffer, chunk: Struct) -> tuple[bytes, Struct]:
-    if OFFSET_INDEX not in chunk:
-        return b"", {}
-    offsets = Reader(memoryview(data).cast("B"), chunk[OFFSET_INDEX][1]).struct()
-    if COLUMN_INDEX not in chunk:
-        return b"", offsets
-    start = chunk[COLUMN_INDEX][1]
-    return bytes(memoryview(data).cast("B")[start : start + chunk[COLUMN_INDEX_LENGTH][1]]), offsets
+def _build_file_metadata(schema: pa.Schema, key_values: Mapping[str, str], options: Mapping[str, Any]) -> FileMetaData:
+    file_metadata = read_file_metadata(write_empty_file(schema, options))
+    set_key_values(file_metadata, key_values)
+    return file_metadata

@@ -1,8 +1,8 @@
-"""How the column chunks of a file are encoded and compressed, by the bytes of its footer.
+"""Finds the encodings and codecs of a file's column chunks from the bytes of its footer.
 
-A footer states type, encodings, path and codec of a chunk one after another, so chunks that are declared alike have
-these bytes in common. They are looked for in the next footers, which takes a tenth of the time of asking PyArrow for
-each chunk. A footer in which they are not found is parsed.
+A footer states type, encodings, path and codec of a chunk one after another, so chunks that are declared alike share
+these bytes. Searching later footers for them takes a tenth of the time of asking PyArrow for each chunk. A footer in
+which they are not found is parsed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,26 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from icepack.kernel.arrow_schema import Uncovered
-from icepack.kernel.file_coverage import CODECS, DICTIONARY_ENCODINGS, ENCODINGS
+from icepack.kernel.arrow_schema import UnsupportedByKernel
 from icepack.kernel.parquet.file_schema import FileSchema
-from icepack.kernel.parquet.thrift import Reader, Struct, write_struct
+from icepack.kernel.parquet.metadata import (
+    CHUNK_METADATA,
+    COLUMN_CODEC,
+    COLUMN_ENCODINGS,
+    COLUMN_PATH,
+    COLUMN_TYPE,
+    ColumnChunk,
+    ColumnMetaData,
+    get_codec,
+    get_column_chunks,
+    get_column_metadata,
+    get_encodings,
+    get_row_groups,
+    is_encrypted_or_external,
+    parse_file_metadata,
+)
+from icepack.kernel.parquet.thrift import write_struct
+from icepack.kernel.supported_files import CODECS, DICTIONARY_ENCODINGS, ENCODINGS
 
 ENCODING_NAMES = {
     0: "PLAIN",
@@ -30,26 +46,22 @@ ENCODING_NAMES = {
 }
 CODEC_NAMES = {0: "UNCOMPRESSED", 1: "SNAPPY", 2: "GZIP", 3: "LZO", 4: "BROTLI", 5: "LZ4", 6: "ZSTD", 7: "LZ4_RAW"}
 
-# Numbers of fields in parquet.thrift.
-_ROW_GROUPS, _COLUMNS, _META = 4, 1, 3
-_TYPE, _ENCODINGS, _PATH, _CODEC = 1, 2, 3, 4
-_DECLARING = (_TYPE, _ENCODINGS, _PATH, _CODEC)
-_FILE_PATH, _CRYPTO, _ENCRYPTED = 1, 8, 9
+_DECLARED_FIELDS = (COLUMN_TYPE, COLUMN_ENCODINGS, COLUMN_PATH, COLUMN_CODEC)
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkFacts:
-    """Of one file."""
+class ChunkEncodings:
+    """The encodings and codecs of one file."""
 
     encodings: frozenset[str]
     codecs: frozenset[str]
+    # Indexes of the columns that PyArrow cannot read as dictionaries.
     no_dictionary: frozenset[int]
-    """Numbers of the columns that PyArrow cannot read as dictionaries."""
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """One way in which chunks of one column are declared."""
+class ChunkDeclaration:
+    """One way in which the footer declares chunks of one column."""
 
     column: int
     pattern: bytes
@@ -57,75 +69,76 @@ class Declared:
     codec: str
 
 
-class KnownChunks:
-    """The ways in which chunks of files with one schema were declared so far."""
+class ChunkDeclarationCache:
+    """Remembers how chunks of files with one schema were declared so far."""
 
     def __init__(self, schema: FileSchema) -> None:
         self._start = len(schema.prefix)
-        self._known: list[list[Declared]] = [[] for _ in schema.paths]
-        self._facts: dict[frozenset[Declared], ChunkFacts] = {}
+        self._declarations: list[list[ChunkDeclaration]] = [[] for _ in schema.paths]
+        self._encodings: dict[frozenset[ChunkDeclaration], ChunkEncodings] = {}
 
-    def facts(self, footer: bytes, row_groups: int) -> ChunkFacts:
-        """Refuses encodings and codecs that are not on the list."""
-        found = self._recognized(footer, row_groups)
-        declared = frozenset(self._parsed(footer) if found is None else found)
-        if declared not in self._facts:
-            self._facts[declared] = _facts(declared)
-        return self._facts[declared]
+    def find_encodings(self, footer: bytes, row_groups: int) -> ChunkEncodings:
+        """Raises UnsupportedByKernel for encodings and codecs that the kernel does not support."""
+        recognized = self._recognize(footer, row_groups)
+        declarations = frozenset(self._parse(footer) if recognized is None else recognized)
+        if declarations not in self._encodings:
+            self._encodings[declarations] = _combine(declarations)
+        return self._encodings[declarations]
 
-    def _recognized(self, footer: bytes, row_groups: int) -> set[Declared] | None:
-        """None unless every chunk of every row group is declared in a known way, in their order."""
-        seen: set[Declared] = set()
+    def _recognize(self, footer: bytes, row_groups: int) -> set[ChunkDeclaration] | None:
+        """Returns None unless every chunk of every row group is declared in a known way, in their order."""
+        recognized: set[ChunkDeclaration] = set()
         at = self._start
         for _ in range(row_groups):
-            for known in self._known:
-                places = [(place, item) for item in known if (place := footer.find(item.pattern, at)) >= 0]
-                if not places:
+            for known in self._declarations:
+                matches = [(start, item) for item in known if (start := footer.find(item.pattern, at)) >= 0]
+                if not matches:
                     return None
-                place, item = places[0] if len(places) == 1 else min(places, key=lambda pair: pair[0])
-                seen.add(item)
-                at = place + len(item.pattern)
-        return seen
+                start, item = matches[0] if len(matches) == 1 else min(matches, key=lambda match: match[0])
+                recognized.add(item)
+                at = start + len(item.pattern)
+        return recognized
 
-    def _parsed(self, footer: bytes) -> Iterator[Declared]:
-        said = Reader(footer).struct()
-        for group in said[_ROW_GROUPS][1][1] if _ROW_GROUPS in said else ():
-            chunks = group[_COLUMNS][1][1]
-            if len(chunks) != len(self._known):
-                raise pa.ArrowInvalid("A row group has another number of columns than the schema.")
+    def _parse(self, footer: bytes) -> Iterator[ChunkDeclaration]:
+        for row_group in get_row_groups(parse_file_metadata(footer)):
+            chunks = get_column_chunks(row_group)
+            if len(chunks) != len(self._declarations):
+                raise pa.ArrowInvalid(
+                    f"A row group has {len(chunks)} columns where the schema has {len(self._declarations)}."
+                )
             for number, chunk in enumerate(chunks):
-                declared = _declared(number, chunk)
-                if declared not in self._known[number]:
-                    self._known[number].append(declared)
-                yield declared
+                declaration = _parse_declaration(number, chunk)
+                if declaration not in self._declarations[number]:
+                    self._declarations[number].append(declaration)
+                yield declaration
 
 
-def _declared(number: int, chunk: Struct) -> Declared:
-    if _META not in chunk or chunk.keys() & {_FILE_PATH, _CRYPTO, _ENCRYPTED}:
-        raise Uncovered("column chunks that are encrypted or lie in another file")
-    meta: Struct = chunk[_META][1]
-    return Declared(
+def _parse_declaration(number: int, chunk: ColumnChunk) -> ChunkDeclaration:
+    if CHUNK_METADATA not in chunk or is_encrypted_or_external(chunk):
+        raise UnsupportedByKernel("column chunks that are encrypted or stored in another file")
+    column = get_column_metadata(chunk)
+    return ChunkDeclaration(
         column=number,
-        pattern=write_struct({key: meta[key] for key in _DECLARING})[:-1],
-        encodings=tuple(ENCODING_NAMES.get(code, f"number {code}") for code in meta[_ENCODINGS][1][1]),
-        codec=codec_name(meta),
+        pattern=write_struct({field_id: column[field_id] for field_id in _DECLARED_FIELDS})[:-1],
+        encodings=tuple(ENCODING_NAMES.get(code, f"number {code}") for code in get_encodings(column)),
+        codec=get_codec_name(column),
     )
 
 
-def codec_name(meta: Struct) -> str:
-    """Of a chunk's metadata."""
-    return CODEC_NAMES.get(meta[_CODEC][1], f"number {meta[_CODEC][1]}")
+def get_codec_name(column: ColumnMetaData) -> str:
+    codec = get_codec(column)
+    return CODEC_NAMES.get(codec, f"number {codec}")
 
 
-def _facts(declared: Collection[Declared]) -> ChunkFacts:
-    encodings = frozenset(encoding for item in declared for encoding in item.encodings)
-    codecs = frozenset(item.codec for item in declared)
-    _refuse("encoding", encodings - ENCODINGS)
-    _refuse("compression", codecs - CODECS)
-    others = (item.column for item in declared if not DICTIONARY_ENCODINGS.issuperset(item.encodings))
-    return ChunkFacts(encodings, codecs, frozenset(others))
+def _combine(declarations: Collection[ChunkDeclaration]) -> ChunkEncodings:
+    encodings = frozenset(encoding for item in declarations for encoding in item.encodings)
+    codecs = frozenset(item.codec for item in declarations)
+    _check_supported("encoding", encodings - ENCODINGS)
+    _check_supported("compression", codecs - CODECS)
+    others = (item.column for item in declarations if not DICTIONARY_ENCODINGS.issuperset(item.encodings))
+    return ChunkEncodings(encodings, codecs, frozenset(others))
 
 
-def _refuse(what: str, names: Collection[str]) -> None:
-    if names:
-        raise Uncovered(f"files with the {what} {min(names)}")
+def _check_supported(what: str, unsupported: Collection[str]) -> None:
+    if unsupported:
+        raise UnsupportedByKernel(f"files with the {what} {min(unsupported)}")

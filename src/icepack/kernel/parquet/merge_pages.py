@@ -1,8 +1,8 @@
-"""Columns of many small row groups whose pages are joined, as they are, to the column chunks of a large one.
+"""Merges the pages of many small row groups, as they are, into the column chunks of a large one.
 
-Pages without a dictionary mean the same wherever they stand. Where each of them is as large as the table wants its
-pages, to decode and encode them again would make the very same pages; what is put together is only what the footers and
-the page indexes tell of them. Ids, moments and amounts are such columns in what Spark and most other engines write.
+Pages without a dictionary mean the same wherever they are stored. If they are as large as the table's page size,
+decoding and encoding them again would produce the very same pages; only their metadata in the footers and page indexes
+needs to be merged. Ids, timestamps and amounts are such columns in files of Spark and most other engines.
 """
 
 from __future__ import annotations
@@ -15,260 +15,221 @@ from typing import Any
 
 import pyarrow as pa
 
-from icepack.kernel.arrow_schema import number_of
-from icepack.kernel.live_rows import Selection
-from icepack.kernel.parquet.chunk_writer import (
-    CHUNK_META,
-    COMPRESSED,
-    DATA_PAGE,
-    DICTIONARY_PAGE,
-    ENCODINGS,
+from icepack.kernel.arrow_schema import get_field_id
+from icepack.kernel.live_rows import RowSelection
+from icepack.kernel.parquet.copy_chunks import ChunkCopier, CopiedChunks, InputMetadata
+from icepack.kernel.parquet.encoding import choose_dictionary_leaves
+from icepack.kernel.parquet.metadata import (
+    CHUNK_METADATA,
     MAGIC,
-    PAGE_FIRST_ROW,
-    PAGE_LOCATIONS,
-    PAGE_OFFSET,
-    STATISTICS,
-    UNCOMPRESSED,
-    VALUES,
-    chunk_start,
+    ColumnChunk,
+    ColumnMetaData,
+    Statistics,
+    build_statistics,
+    find_chunk_start,
+    find_min_max,
+    get_column_metadata,
+    get_compressed_bytes,
+    get_encodings,
+    get_null_count,
+    get_num_values,
+    get_statistics,
+    get_uncompressed_bytes,
+    has_dictionary_page,
+    have_deprecated_bounds,
+    merge_column_metadata,
 )
-from icepack.kernel.parquet.copy_chunks import Copied, Form, StoredFile
-from icepack.kernel.parquet.encoding import dictionary_leaves
-from icepack.kernel.parquet.statistics import (
-    IS_MAX_EXACT,
-    IS_MIN_EXACT,
-    MAX,
-    MAXIMA,
-    MIN,
-    MINIMA,
-    NULL_PAGES,
-    NULLS,
-    ORDER,
-    PAGE_NULLS,
-    order_of,
+from icepack.kernel.parquet.page_index import (
+    PageIndex,
+    count_pages,
+    get_first_page_offset,
+    merge_column_indexes,
+    merge_offset_indexes,
 )
-from icepack.kernel.parquet.thrift import BINARY, I32, I64, LIST, STRUCT, TRUE, Reader, Struct, write_struct
-from icepack.kernel.task import Task, Writing
+from icepack.kernel.parquet.thrift import STRUCT
+from icepack.kernel.task import Task, WriteProperties
 
-LEAST_PAGE = 0.5
-"""Of what the table wants in a page, on average: smaller ones are put together by encoding them anew."""
+# Minimum average page size, as a fraction of the table's page size. Smaller pages are merged by encoding them again.
+MIN_PAGE_FRACTION = 0.5
 
-# Numbers of fields in parquet.thrift.
-_ENCODING_STATS, _SIZES = 13, 16
-_OLD_MAX, _OLD_MIN = 1, 2
-"""Where older readers look, for types of which they know the order."""
+# The plain encoding of values, and the encodings of levels.
 _PLAIN_ENCODINGS = frozenset({0, 3, 4})
-"""Of values, and of levels."""
+_FLOAT_FORMATS = {4: "<f", 8: "<d"}
 
-Key = Callable[[bytes], Any]
-"""Makes values, as they are stored, comparable."""
+# Makes stored values comparable.
+ComparisonKey = Callable[[bytes], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
-    """The chunks of one column, out of those of several inputs."""
+class MergedChunks:
+    """The chunks of one column, merged from those of several inputs."""
 
-    chunks: list[Struct]
-    indexes: list[tuple[bytes, Struct]]
-    parts: Sequence[Copied]
+    chunks: list[ColumnChunk]
+    page_indexes: list[PageIndex]
+    parts: Sequence[CopiedChunks]
+    # Whether all chunks that need a column index have one; chunks in lists and maps need none.
     is_indexed: bool
-    """Whether of all chunks it is told what lies in which page, as far as anybody asks."""
 
     @property
     def copied_bytes(self) -> int:
         return sum(part.copied_bytes for part in self.parts)
 
-    def buffers(self) -> Iterator[bytes]:
+    def iter_buffers(self) -> Iterator[bytes]:
         for number in range(len(self.chunks)):
             for part in self.parts:
-                yield from part.pages(number)
+                yield from part.iter_pages(number)
 
 
-class Joiner:
-    """Finds the columns whose pages can be joined."""
+class PageMerger:
+    """Finds the columns whose pages can be merged."""
 
-    def __init__(self, task: Task, schema: pa.Schema, form: Form) -> None:
+    def __init__(self, task: Task, schema: pa.Schema, chunk_copier: ChunkCopier) -> None:
         self._task = task
         self._schema = schema
-        self._form = form
+        self._chunk_copier = chunk_copier
 
-    def columns(self, selections: Sequence[Selection]) -> dict[int, Joined]:
-        """By field id, of the rows of one row group of the output."""
-        if not (self._task.writing.as_found and all(selection.is_whole for selection in selections)):
+    def merge_columns(self, selections: Sequence[RowSelection]) -> dict[int, MergedChunks]:
+        """Returns the mergeable columns of one row group of the output, by field id."""
+        properties = self._task.write_properties
+        if not (properties.may_copy_chunks and all(selection.is_whole for selection in selections)):
             return {}
-        if not _may_fill_pages(selections, self._task.writing):
+        if not _may_fill_pages(selections, properties):
             return {}
-        fields = self._candidates(max(selections, key=lambda selection: selection.rows))
+        fields = self._find_candidates(max(selections, key=lambda selection: selection.rows))
         if not fields:
             return {}
-        files = self._files(selections)
-        found = {number_of(field): self._joined(field, selections, files) for field in fields}
-        return {number: joined for number, joined in found.items() if joined is not None}
+        files = self._read_metadata(selections)
+        merged = {get_field_id(field): self._merge_column(field, selections, files) for field in fields}
+        return {field_id: chunks for field_id, chunks in merged.items() if chunks is not None}
 
-    def _files(self, selections: Sequence[Selection]) -> list[StoredFile]:
-        """Of each its own; row groups of one file come one after another, and its footer is read once for them."""
-        found: list[StoredFile] = []
+    def _read_metadata(self, selections: Sequence[RowSelection]) -> list[InputMetadata]:
+        """Reads the metadata of each selection's file once: row groups of one file come one after another."""
+        files: list[InputMetadata] = []
         for selection in selections:
-            source = selection.piece.source
-            found.append(found[-1] if found and found[-1].source is source else StoredFile(source, self._task))
-        return found
+            source = selection.slice.source
+            files.append(files[-1] if files and files[-1].source is source else InputMetadata(source, self._task))
+        return files
 
-    def _candidates(self, selection: Selection) -> list[pa.Field]:
-        """The columns that lie there without a dictionary, and would not get one in the output either."""
-        file, group = StoredFile(selection.piece.source, self._task), selection.piece.group
-        fields = [field for field in self._schema if _is_plain(self._form.found(file, group, field))]
-        columns = selection.read(fields) if fields else []
-        rows = self._task.writing.page_rows
+    def _find_candidates(self, selection: RowSelection) -> list[pa.Field]:
+        """Returns the columns that have no dictionary in this input and would not get one in the output either."""
+        file, row_group = InputMetadata(selection.slice.source, self._task), selection.slice.row_group
+        copier = self._chunk_copier
+        fields = [field for field in self._schema if _is_plain(copier.copy_column(file, row_group, field))]
+        columns = selection.read_columns(fields) if fields else []
+        page_rows = self._task.write_properties.page_rows
         return [
-            field for field, column in zip(fields, columns, strict=True) if not dictionary_leaves(field, column, rows)
+            field
+            for field, column in zip(fields, columns, strict=True)
+            if not choose_dictionary_leaves(field, column, page_rows)
         ]
 
-    def _joined(self, field: pa.Field, selections: Sequence[Selection], files: Sequence[StoredFile]) -> Joined | None:
-        parts: list[Copied] = []
+    def _merge_column(
+        self, field: pa.Field, selections: Sequence[RowSelection], files: Sequence[InputMetadata]
+    ) -> MergedChunks | None:
+        parts: list[CopiedChunks] = []
         for selection, file in zip(selections, files, strict=True):
-            part = self._form.found(file, selection.piece.group, field)
+            part = self._chunk_copier.copy_column(file, selection.slice.row_group, field)
             if part is None or not _is_plain(part):
                 return None
             parts.append(part)
-        if not _fill_pages(parts, sum(selection.rows for selection in selections), self._task.writing):
+        rows = [selection.rows for selection in selections]
+        if not _fill_pages(parts, sum(rows), self._task.write_properties):
             return None
-        joined = join(parts, [selection.rows for selection in selections], self._form.columns(field))
-        return joined if joined.is_indexed else None
+        merged = merge_chunks(parts, rows, self._chunk_copier.get_parquet_columns(field))
+        return merged if merged.is_indexed else None
 
 
-def join(parts: Sequence[Copied], rows: Sequence[int], columns: Sequence[Any]) -> Joined:
-    """`rows` of each part; `columns` as Parquet's schema has them."""
+def merge_chunks(parts: Sequence[CopiedChunks], rows: Sequence[int], parquet_columns: Sequence[Any]) -> MergedChunks:
+    """Merges the chunks of one column; `rows` has the number of rows of each part."""
     first_rows = list(accumulate(rows, initial=0))[:-1]
     end = len(MAGIC)
-    chunks, indexes = [], []
-    for number, column in enumerate(columns):
-        metas = [part.chunks[number][CHUNK_META][1] for part in parts]
-        found = [part.indexes[number] for part in parts]
-        starts = list(accumulate((meta[COMPRESSED][1] for meta in metas), initial=end))
-        shifts = [start - chunk_start(meta) for start, meta in zip(starts, metas, strict=False)]
-        key = _key(column)
-        chunks.append({CHUNK_META: (STRUCT, _meta(metas, end, key))})
-        offsets = _offset_index([index for _, index in found], shifts, first_rows)
-        indexes.append((_column_index([index for index, _ in found], key), offsets))
+    chunks, page_indexes = [], []
+    for number, parquet_column in enumerate(parquet_columns):
+        columns = [get_column_metadata(part.chunks[number]) for part in parts]
+        indexes = [part.page_indexes[number] for part in parts]
+        starts = list(accumulate(map(get_compressed_bytes, columns), initial=end))
+        shifts = [start - find_chunk_start(column) for start, column in zip(starts, columns, strict=False)]
+        key = _get_comparison_key(parquet_column)
+        merged = merge_column_metadata(columns, end, _merge_statistics(columns, key))
+        chunks.append(ColumnChunk({CHUNK_METADATA: (STRUCT, merged)}))
+        offset_index = merge_offset_indexes([index.offset_index for index in indexes], shifts, first_rows)
+        column_index = merge_column_indexes([index.column_index for index in indexes], key)
+        page_indexes.append(PageIndex(column_index, offset_index))
         end = starts[-1]
-    is_indexed = all(index or column.max_repetition_level for (index, _), column in zip(indexes, columns, strict=True))
-    return Joined(chunks, indexes, parts, is_indexed)
+    is_indexed = all(
+        index.column_index or column.max_repetition_level
+        for index, column in zip(page_indexes, parquet_columns, strict=True)
+    )
+    return MergedChunks(chunks, page_indexes, parts, is_indexed)
 
 
-def _may_fill_pages(selections: Sequence[Selection], writing: Writing) -> bool:
-    """Without a look at any footer: files that hold less than a page have no page to offer."""
+def _may_fill_pages(selections: Sequence[RowSelection], properties: WriteProperties) -> bool:
+    """Checks without reading a footer: files that are smaller than a page cannot contain a full one."""
     count = len(selections)
     rows = sum(selection.rows for selection in selections)
-    size = sum(selection.piece.stored_bytes for selection in selections)
-    return count > 1 and _is_enough(rows, size, count, writing)
+    size = sum(selection.slice.stored_bytes for selection in selections)
+    return count > 1 and _are_pages_large(rows, size, count, properties)
 
 
-def _fill_pages(parts: Sequence[Copied], rows: int, writing: Writing) -> bool:
+def _fill_pages(parts: Sequence[CopiedChunks], rows: int, properties: WriteProperties) -> bool:
     for number in range(len(parts[0].chunks)):
-        pages = sum(len(part.indexes[number][1][PAGE_LOCATIONS][1][1]) for part in parts)
-        size = sum(part.chunks[number][CHUNK_META][1][UNCOMPRESSED][1] for part in parts)
-        if not _is_enough(rows, size, pages, writing):
+        pages = sum(count_pages(part.page_indexes[number].offset_index) for part in parts)
+        size = sum(get_uncompressed_bytes(get_column_metadata(part.chunks[number])) for part in parts)
+        if not _are_pages_large(rows, size, pages, properties):
             return False
     return True
 
 
-def _is_enough(rows: int, size: float, pages: int, writing: Writing) -> bool:
-    """A page is full by its rows or by its bytes."""
-    return rows >= pages * writing.page_rows * LEAST_PAGE or size >= pages * writing.page_bytes * LEAST_PAGE
+def _are_pages_large(rows: int, size: float, pages: int, properties: WriteProperties) -> bool:
+    """Whether pages are large enough on average, by their rows or by their bytes."""
+    min_rows = pages * properties.page_rows * MIN_PAGE_FRACTION
+    return rows >= min_rows or size >= pages * properties.page_bytes * MIN_PAGE_FRACTION
 
 
-def _is_plain(part: Copied | None) -> bool:
-    """Whether all that lies there are pages of plain values."""
-    return part is not None and all(map(_has_only_plain_pages, part.chunks, part.indexes))
+def _is_plain(part: CopiedChunks | None) -> bool:
+    """Whether the chunks contain nothing but pages of plain values."""
+    return part is not None and all(map(_has_only_plain_pages, part.chunks, part.page_indexes))
 
 
-def _has_only_plain_pages(chunk: Struct, index: tuple[bytes, Struct]) -> bool:
-    meta = chunk[CHUNK_META][1]
-    first_page = index[1][PAGE_LOCATIONS][1][1][0][PAGE_OFFSET][1]
+def _has_only_plain_pages(chunk: ColumnChunk, page_index: PageIndex) -> bool:
+    column = get_column_metadata(chunk)
     return (
-        set(meta[ENCODINGS][1][1]) <= _PLAIN_ENCODINGS
-        and meta.get(DICTIONARY_PAGE, (I64, 0))[1] <= 0
-        and first_page == chunk_start(meta)
+        set(get_encodings(column)) <= _PLAIN_ENCODINGS
+        and not has_dictionary_page(column)
+        and get_first_page_offset(page_index.offset_index) == find_chunk_start(column)
     )
 
 
-def _meta(metas: Sequence[Struct], start: int, key: Key) -> Struct:
-    """What is told of a chunk, as of the first and summed up over all."""
-    left_out = {DICTIONARY_PAGE, _ENCODING_STATS, _SIZES}
-    encodings = sorted({encoding for meta in metas for encoding in meta[ENCODINGS][1][1]})
-    return {
-        **{number: value for number, value in metas[0].items() if number not in left_out},
-        **{number: (I64, sum(meta[number][1] for meta in metas)) for number in (VALUES, UNCOMPRESSED, COMPRESSED)},
-        ENCODINGS: (LIST, (I32, encodings)),
-        DATA_PAGE: (I64, start),
-        STATISTICS: (STRUCT, _statistics(metas, key)),
-    }
-
-
-def _statistics(metas: Sequence[Struct], key: Key) -> Struct:
-    """The smallest and the largest only where every part tells them: in lists and maps some do not."""
-    told = [meta[STATISTICS][1] for meta in metas]
-    nulls: Struct = {NULLS: (I64, sum(statistics[NULLS][1] for statistics in told))}
-    filled = [
-        statistics for statistics, meta in zip(told, metas, strict=True) if statistics[NULLS][1] < meta[VALUES][1]
+def _merge_statistics(columns: Sequence[ColumnMetaData], key: ComparisonKey) -> Statistics:
+    """Merges statistics; without bounds if a part has none, as happens in lists and maps."""
+    statistics = [get_statistics(column) for column in columns]
+    null_counts = [get_null_count(part) for part in statistics]
+    with_values = [
+        part
+        for part, nulls, column in zip(statistics, null_counts, columns, strict=True)
+        if nulls < get_num_values(column)
     ]
-    if not filled or not all(MIN in statistics and MAX in statistics for statistics in filled):
-        return nulls
-    high = (BINARY, _zero(max((statistics[MAX][1] for statistics in filled), key=key), key, 0.0))
-    low = (BINARY, _zero(min((statistics[MIN][1] for statistics in filled), key=key), key, -0.0))
-    is_told_twice = all(_OLD_MAX in statistics and _OLD_MIN in statistics for statistics in filled)
-    old: Struct = {_OLD_MAX: high, _OLD_MIN: low} if is_told_twice else {}
-    return {**nulls, **old, MAX: high, MIN: low, IS_MAX_EXACT: (TRUE, True), IS_MIN_EXACT: (TRUE, True)}
+    bounds = [pair for pair in map(find_min_max, with_values) if pair is not None]
+    if not bounds or len(bounds) < len(with_values):
+        return build_statistics(sum(null_counts))
+    low = _normalize_zero(min((low for low, _ in bounds), key=key), key, -0.0)
+    high = _normalize_zero(max((high for _, high in bounds), key=key), key, 0.0)
+    return build_statistics(sum(null_counts), (low, high), with_deprecated=have_deprecated_bounds(with_values))
 
 
-def _zero(raw: bytes, key: Key, zero: float) -> bytes:
-    """The format wants every zero of a float that is a minimum as -0.0, and every one that is a maximum as 0.0."""
-    value = key(raw)
-    return pack(_FLOATS[len(raw)], zero) if isinstance(value, float) and value == 0 else raw
+def _normalize_zero(stored: bytes, key: ComparisonKey, zero: float) -> bytes:
+    """The format requires that a float minimum of zero is stored as -0.0, and a maximum of zero as 0.0."""
+    value = key(stored)
+    return pack(_FLOAT_FORMATS[len(stored)], zero) if isinstance(value, float) and value == 0 else stored
 
 
-def _offset_index(indexes: Sequence[Struct], shifts: Sequence[int], first_rows: Sequence[int]) -> Struct:
-    pages = [
-        {
-            **page,
-            PAGE_OFFSET: (I64, page[PAGE_OFFSET][1] + shift),
-            PAGE_FIRST_ROW: (I64, page[PAGE_FIRST_ROW][1] + first_row),
-        }
-        for index, shift, first_row in zip(indexes, shifts, first_rows, strict=True)
-        for page in index[PAGE_LOCATIONS][1][1]
-    ]
-    return {PAGE_LOCATIONS: (LIST, (STRUCT, pages))}
-
-
-def _column_index(raws: Sequence[bytes], key: Key) -> bytes:
-    """None where one of the parts has none, or does not count nulls."""
-    indexes = [Reader(raw).struct() if raw else {} for raw in raws]
-    if not all(PAGE_NULLS in index for index in indexes):
-        return b""
-    joined = {
-        number: [value for index in indexes for value in index[number][1][1]]
-        for number in (NULL_PAGES, MINIMA, MAXIMA, PAGE_NULLS)
-    }
-    filled = [not is_null for is_null in joined[NULL_PAGES]]
-    low, high = (
-        [key(raw) for raw, is_filled in zip(joined[ends], filled, strict=True) if is_filled]
-        for ends in (MINIMA, MAXIMA)
-    )
-    kinds = {NULL_PAGES: TRUE, MINIMA: BINARY, MAXIMA: BINARY, PAGE_NULLS: I64}
-    lists: Struct = {number: (LIST, (kinds[number], values)) for number, values in joined.items()}
-    return write_struct({**lists, ORDER: (I32, order_of(low, high))})
-
-
-_FLOATS = {4: "<f", 8: "<d"}
-
-
-def _key(column: Any) -> Key:
-    """By the order that the format defines for a column's type."""
-    match column.physical_type:
+def _get_comparison_key(parquet_column: Any) -> ComparisonKey:
+    """Returns a key for the order that the format defines for the column's type."""
+    match parquet_column.physical_type:
         case "INT32" | "INT64":
-            return lambda raw: int.from_bytes(raw, "little", signed=True)
+            return lambda stored: int.from_bytes(stored, "little", signed=True)
         case "FLOAT" | "DOUBLE":
-            return lambda raw: unpack(_FLOATS[len(raw)], raw)[0]
-        case "FIXED_LEN_BYTE_ARRAY" if column.logical_type.type == "DECIMAL":
-            return lambda raw: int.from_bytes(raw, "big", signed=True)
+            return lambda stored: unpack(_FLOAT_FORMATS[len(stored)], stored)[0]
+        case "FIXED_LEN_BYTE_ARRAY" if parquet_column.logical_type.type == "DECIMAL":
+            return lambda stored: int.from_bytes(stored, "big", signed=True)
     return bytes

@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, as far as Parquet footers use it."""
+"""Reads and writes Thrift's compact protocol, as far as Parquet metadata uses it."""
 
 from __future__ import annotations
 
@@ -8,108 +8,108 @@ from typing import Any
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 
-Struct = dict[int, tuple[int, Any]]
-"""Field id → (type, value); a list is (element type, values), a boolean's value is in its type."""
+# Field id → (type, value). The value of a list is (element type, values); a boolean's value is in its type.
+ThriftStruct = dict[int, tuple[int, Any]]
 
 
-class Reader:
+class CompactReader:
     """Reads one struct after another from bytes."""
 
     def __init__(self, data: Any, position: int = 0) -> None:
         self._data = data
         self.position = position
 
-    def struct(self) -> Struct:
-        return {number: (kind, value) for number, kind, value in self.fields()}
+    def read_struct(self) -> ThriftStruct:
+        return {field_id: (kind, value) for field_id, kind, value in self.read_fields()}
 
-    def fields(self) -> Iterator[tuple[int, int, Any]]:
-        """Number, type and value of one field after another, for a caller who does not need all of them."""
+    def read_fields(self) -> Iterator[tuple[int, int, Any]]:
+        """Yields id, type and value of each field, for callers that do not need all of them."""
         last = 0
-        while (head := self._byte()) != 0:
+        while (head := self._read_byte()) != 0:
             kind, delta = head & 0x0F, head >> 4
-            last = last + delta if delta else self._zigzag()
-            yield last, kind, self._value(kind)
+            last = last + delta if delta else self._read_zigzag()
+            yield last, kind, self._read_value(kind)
 
-    def _value(self, kind: int) -> Any:
+    def _read_value(self, kind: int) -> Any:
         if kind in (I16, I32, I64):
-            return self._zigzag()
+            return self._read_zigzag()
         if kind == BINARY:
-            return self._take(self._varint())
+            return self._read_bytes(self._read_varint())
         if kind == STRUCT:
-            return self.struct()
+            return self.read_struct()
         if kind in (LIST, SET):
-            return self._list()
+            return self._read_list()
         if kind in (TRUE, FALSE):
             return kind == TRUE
         if kind == BYTE:
-            return self._byte()
+            return self._read_byte()
         if kind == DOUBLE:
-            return struct.unpack("<d", self._take(8))[0]
+            return struct.unpack("<d", self._read_bytes(8))[0]
         raise ValueError(f"Thrift type {kind} is not used by Parquet.")
 
-    def _list(self) -> tuple[int, list[Any]]:
-        head = self._byte()
+    def _read_list(self) -> tuple[int, list[Any]]:
+        head = self._read_byte()
         kind, size = head & 0x0F, head >> 4
-        size = self._varint() if size == 15 else size
+        size = self._read_varint() if size == 15 else size
         if kind in (TRUE, FALSE):
-            return kind, [self._byte() == TRUE for _ in range(size)]
-        return kind, [self._value(kind) for _ in range(size)]
+            return kind, [self._read_byte() == TRUE for _ in range(size)]
+        return kind, [self._read_value(kind) for _ in range(size)]
 
-    def _byte(self) -> int:
+    def _read_byte(self) -> int:
         value: int = self._data[self.position]
         self.position += 1
         return value
 
-    def _take(self, size: int) -> bytes:
+    def _read_bytes(self, size: int) -> bytes:
         start, self.position = self.position, self.position + size
         return bytes(self._data[start : self.position])
 
-    def _varint(self) -> int:
+    def _read_varint(self) -> int:
         result = shift = 0
         while True:
-            byte = self._byte()
+            byte = self._read_byte()
             result |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return result
             shift += 7
 
-    def _zigzag(self) -> int:
-        value = self._varint()
+    def _read_zigzag(self) -> int:
+        value = self._read_varint()
         return (value >> 1) ^ -(value & 1)
 
 
-def write_struct(fields: Struct) -> bytes:
+def write_struct(fields: ThriftStruct) -> bytes:
     out = bytearray()
-    _struct(out, fields)
+    _write_struct(out, fields)
     return bytes(out)
 
 
-def _struct(out: bytearray, fields: Struct) -> None:
+def _write_struct(out: bytearray, fields: ThriftStruct) -> None:
     last = 0
-    for number in sorted(fields):
-        kind, value = fields[number]
+    for field_id in sorted(fields):
+        kind, value = fields[field_id]
         if kind in (TRUE, FALSE):
             kind = TRUE if value else FALSE
-        if 0 < number - last <= 15:
-            out.append((number - last) << 4 | kind)
+        if 0 < field_id - last <= 15:
+            out.append((field_id - last) << 4 | kind)
         else:
             out.append(kind)
-            _varint(out, _folded(number))
-        last = number
-        _value(out, kind, value)
+            _write_varint(out, _to_zigzag(field_id))
+        last = field_id
+        _write_value(out, kind, value)
     out.append(0)
 
 
-def _value(out: bytearray, kind: int, value: Any) -> None:
+def _write_value(out: bytearray, kind: int, value: Any) -> None:
     if kind in (I16, I32, I64):
-        _varint(out, _folded(value))
+        _write_varint(out, _to_zigzag(value))
     elif kind == BINARY:
-        _varint(out, len(value))
+        _write_varint(out, len(value))
         out.extend(value)
     elif kind == STRUCT:
-        _struct(out, value)
+        _write_struct(out, value)
     elif kind in (LIST, SET):
-        _list(out, *value)
+        _write_list(out, *value)
     elif kind == BYTE:
         out.append(value)
     elif kind == DOUBLE:
@@ -118,25 +118,25 @@ def _value(out: bytearray, kind: int, value: Any) -> None:
         raise ValueError(f"Thrift type {kind} is not used by Parquet.")
 
 
-def _list(out: bytearray, kind: int, values: list[Any]) -> None:
+def _write_list(out: bytearray, kind: int, values: list[Any]) -> None:
     if len(values) < 15:
         out.append(len(values) << 4 | kind)
     else:
         out.append(0xF0 | kind)
-        _varint(out, len(values))
+        _write_varint(out, len(values))
     for value in values:
         if kind in (TRUE, FALSE):
             out.append(TRUE if value else FALSE)
         else:
-            _value(out, kind, value)
+            _write_value(out, kind, value)
 
 
-def _varint(out: bytearray, value: int) -> None:
+def _write_varint(out: bytearray, value: int) -> None:
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
 
 
-def _folded(value: int) -> int:
+def _to_zigzag(value: int) -> int:
     return value << 1 if value >= 0 else (-value << 1) - 1

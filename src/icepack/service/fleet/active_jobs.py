@@ -1,4 +1,4 @@
-"""The jobs that have not ended, page by page: there may be more of them than one answer holds."""
+"""Lists the jobs that have not ended, page by page, because one page may not hold all of them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from icepack.domain.job import Job, JobFilter, JobState
 from icepack.domain.ports.queue import JobStore
 
 ACTIVE = frozenset({JobState.QUEUED, JobState.RUNNING})
-PAGE = 500
+PAGE_SIZE = 500
 
 
-def active_jobs(jobs: JobStore) -> Iterator[Job]:
-    """All of them, the newest first."""
+def list_active_jobs(jobs: JobStore) -> Iterator[Job]:
+    """Yields all active jobs, newest first."""
     before: int | None = None
     while True:
-        page = jobs.list_jobs(JobFilter(states=ACTIVE), limit=PAGE, before=before)
+        page = jobs.list_jobs(JobFilter(states=ACTIVE), limit=PAGE_SIZE, before=before)
         yield from page.jobs
         if page.next_before is None:
             return

@@ -1,4 +1,4 @@
-"""Health sync in step with the work: at its interval, and soon after jobs have ended, so that their effect is seen."""
+"""Runs health sync at its interval, and soon after jobs have ended, so that their effect becomes visible."""
 
 from __future__ import annotations
 
@@ -8,51 +8,57 @@ from threading import Event
 from typing import Protocol
 
 from icepack.domain.job import JobState
-from icepack.domain.ports.queue import CacheState
+from icepack.domain.ports.table_cache import CacheState
 
-LOOK_EVERY = timedelta(seconds=1)
-REST = 10
-"""A round that took long is followed by a rest of so many times as long, whatever has ended meanwhile."""
+CHECK_INTERVAL = timedelta(seconds=1)
+# After a refresh there is a pause of this many times its duration, even if jobs have ended meanwhile.
+PAUSE_FACTOR = 10
 
 
-class Sync(Protocol):
+class CacheRefresh(Protocol):
+    """Refreshes the table cache."""
+
     def run_once(self, *, full: bool = False, stop: Event | None = None) -> object: ...
 
 
-class EndedJobs(Protocol):
+class EndedJobCounts(Protocol):
+    """Counts the jobs that have ended."""
+
     def ended_counts(self, since: datetime) -> Mapping[JobState, int]: ...
 
 
-class PromptSync:
+class HealthSyncTrigger:
+    """Decides when to refresh the table cache."""
+
     def __init__(
         self,
-        sync: Sync,
-        ended: EndedJobs,
-        state: Callable[[], CacheState],
+        health_sync: CacheRefresh,
+        ended_jobs: EndedJobCounts,
+        cache_state: Callable[[], CacheState],
         *,
         interval: timedelta,
         clock: Callable[[], datetime],
     ) -> None:
-        self._sync = sync
-        self._ended = ended
-        self._state = state
+        self._health_sync = health_sync
+        self._ended_jobs = ended_jobs
+        self._cache_state = cache_state
         self._interval = interval
         self._clock = clock
-        self._began: datetime | None = None
-        self._took = timedelta()
+        self._started_at: datetime | None = None
+        self._duration = timedelta()
 
-    def look(self, stop: Event) -> None:
-        """Takes the round if it is due; the first one always is."""
+    def run_if_due(self, stop: Event) -> None:
+        """Refreshes the cache if that is due; the first call always does."""
         if not self._is_due():
             return
-        began = self._clock()
-        self._sync.run_once(stop=stop)
-        self._began, self._took = began, self._clock() - began
+        started_at = self._clock()
+        self._health_sync.run_once(stop=stop)
+        self._started_at, self._duration = started_at, self._clock() - started_at
 
     def _is_due(self) -> bool:
-        now, refreshed_at = self._clock(), self._state().refreshed_at
-        if self._began is None or refreshed_at is None or now - refreshed_at >= self._interval:
+        now, refreshed_at = self._clock(), self._cache_state().refreshed_at
+        if self._started_at is None or refreshed_at is None or now - refreshed_at >= self._interval:
             return True
-        if now - refreshed_at < self._took * REST:
+        if now - refreshed_at < self._duration * PAUSE_FACTOR:
             return False
-        return any(self._ended.ended_counts(self._began).values())
+        return any(self._ended_jobs.ended_counts(self._started_at).values())

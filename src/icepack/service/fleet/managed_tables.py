@@ -1,4 +1,4 @@
-"""The tables to be looked after, and what is still known of them while their catalog does not answer."""
+"""The tables that icepack maintains, including those of catalogs that do not answer at the moment."""
 
 from __future__ import annotations
 
@@ -8,60 +8,57 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Protocol
 
-from icepack.domain.fleet import watched
+from icepack.domain.fleet import exclude_internal_tables
 from icepack.domain.table import TableId, TablePattern
 from icepack.errors import CatalogFault
+from icepack.service.ttl_cache import TtlCache
 
 log = logging.getLogger(__name__)
 
 
-class CatalogListing(Protocol):
+class CatalogTables(Protocol):
+    """Lists the tables of each catalog."""
+
     @property
     def catalog_names(self) -> tuple[str, ...]: ...
 
     def tables(self, catalog: str | None = None) -> list[TableId]: ...
 
 
-class Census:
-    """Lists catalogs at most every `good_for`: a new table is met that much later at worst."""
+class ManagedTables:
+    """Lists each catalog at most once per `max_age`, so a new table is found that much later at worst."""
 
     def __init__(
         self,
-        listing: CatalogListing,
-        known: Callable[[], Sequence[TableId]],
+        catalogs: CatalogTables,
+        list_cached: Callable[[], Sequence[TableId]],
         *,
         named: Sequence[TablePattern] = (),
-        good_for: timedelta = timedelta(minutes=5),
+        max_age: timedelta = timedelta(minutes=5),
         elapsed_seconds: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._listing = listing
-        self._known = known
+        self._catalogs = catalogs
+        self._list_cached = list_cached
         self._named = named
-        self._good_for_seconds = good_for.total_seconds()
-        self._elapsed_seconds = elapsed_seconds
-        self._found: dict[str, list[TableId]] = {}
-        self._asked_at: float | None = None
+        self._listings: TtlCache[list[TableId]] = TtlCache(max_age.total_seconds(), elapsed_seconds)
+        self._last_known: dict[str, list[TableId]] = {}
 
     def tables(self) -> list[TableId]:
-        now = self._elapsed_seconds()
-        if self._asked_at is None or now - self._asked_at >= self._good_for_seconds:
-            self._asked_at = now if self._ask() else None
-        return [table for name in self._listing.catalog_names for table in self._found.get(name, ())]
+        return [table for name in self._catalogs.catalog_names for table in self._tables_of(name)]
 
-    def _ask(self) -> bool:
-        """Whether every catalog answered; one that did not is taken as it was."""
-        silent = [name for name in self._listing.catalog_names if not self._ask_one(name)]
-        forgotten = [name for name in silent if name not in self._found]
-        if forgotten:
-            for table in watched(self._known(), self._named):
-                if table.catalog in forgotten:
-                    self._found.setdefault(table.catalog, []).append(table)
-        return not silent
-
-    def _ask_one(self, name: str) -> bool:
+    def _tables_of(self, catalog: str) -> list[TableId]:
+        """Returns the last known tables of a catalog that does not answer; the next call asks it again."""
         try:
-            self._found[name] = watched(self._listing.tables(name), self._named)
+            self._last_known[catalog] = self._listings.get(catalog, lambda: self._list_tables(catalog))
         except CatalogFault as exc:
-            log.warning("the tables of catalog '%s' are taken as they were: %s", name, exc)
-            return False
-        return True
+            log.warning("tables of catalog '%s' could not be listed, using the last known ones: %s", catalog, exc)
+            if catalog not in self._last_known:
+                self._last_known[catalog] = self._find_cached(catalog)
+        return self._last_known[catalog]
+
+    def _list_tables(self, catalog: str) -> list[TableId]:
+        return exclude_internal_tables(self._catalogs.tables(catalog), self._named)
+
+    def _find_cached(self, catalog: str) -> list[TableId]:
+        cached = [table for table in self._list_cached() if table.catalog == catalog]
+        return exclude_internal_tables(cached, self._named)

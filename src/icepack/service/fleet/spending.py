@@ -1,4 +1,4 @@
-"""What a day has cost so far, budget by budget."""
+"""What has been spent from each budget today."""
 
 from __future__ import annotations
 
@@ -6,53 +6,56 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, time, tzinfo
 
-from icepack.domain.fleet import Pool, Spending, expected_spending, pools_of, realised_spending
+from icepack.domain.fleet import BudgetPool, Spending, compute_realised_spending, estimate_spending, find_budget_pools
 from icepack.domain.job import Job
 from icepack.domain.plan.cost import CostModel
-from icepack.domain.ports.engine import HistoryStore
+from icepack.domain.ports.history import HistoryStore
 from icepack.domain.run import RunRecord
 from icepack.domain.table import TableId
-from icepack.service.fleet.candidates import Known
-from icepack.service.service import PolicyBook
+from icepack.service.advice import PolicyResolver
+from icepack.service.fleet.candidates import CandidateSource
 
-FIRST_PAGE = 500
+FIRST_PAGE_SIZE = 500
+
+Sources = Mapping[TableId, CandidateSource]
 
 
-class Purse:
-    """Runs that ended cost what they took; jobs that wait or run, what they should."""
+class DailySpending:
+    """Sums the measured cost of runs that have ended and the estimated cost of jobs that are queued or running."""
 
-    def __init__(self, history: HistoryStore, policies: PolicyBook, model: CostModel, zone: tzinfo) -> None:
+    def __init__(self, history: HistoryStore, policies: PolicyResolver, model: CostModel, zone: tzinfo) -> None:
         self._history = history
         self._policies = policies
         self._model = model
         self._zone = zone
 
-    def spent(self, active: Iterable[Job], known: Mapping[TableId, Known], now: datetime) -> dict[Pool, float]:
+    def compute(self, active: Iterable[Job], sources: Sources, now: datetime) -> dict[BudgetPool, float]:
         jobs = {job.id: job for job in active}
-        runs = self._runs_since(midnight(now, self._zone))
-        spent: dict[Pool, float] = defaultdict(float)
+        runs = self._runs_since(find_midnight(now, self._zone))
+        spent: dict[BudgetPool, float] = defaultdict(float)
         for run in runs:
             if run.job_id not in jobs:
-                self._book(spent, run.table, realised_spending(run, self._model), known)
-        begun = {run.job_id: run for run in runs}
+                self._add(spent, run.table, compute_realised_spending(run, self._model), sources)
+        started = {run.job_id: run for run in runs}
         for job in jobs.values():
-            self._book(spent, job.table, self._expected(job, begun.get(job.id), known), known)
+            self._add(spent, job.table, self._estimate(job, started.get(job.id), sources), sources)
         return dict(spent)
 
-    def _book(self, spent: dict[Pool, float], table: TableId, cost: Spending, known: Mapping[TableId, Known]) -> None:
-        properties = known[table].properties if table in known else {}
-        for pool in pools_of(self._policies.base, self._policies.rules, table, properties):
+    def _add(self, spent: dict[BudgetPool, float], table: TableId, cost: Spending, sources: Sources) -> None:
+        properties = sources[table].properties if table in sources else {}
+        for pool in find_budget_pools(self._policies.base, self._policies.rules, table, properties):
             spent[pool] += cost.of(pool.resource)
 
-    def _expected(self, job: Job, begun: RunRecord | None, known: Mapping[TableId, Known]) -> Spending:
-        """By its own estimate once it runs, before that by what is recommended for its table."""
-        if begun is not None and begun.estimate is not None:
-            return expected_spending(begun.estimate, self._model)
-        actions = known[job.table].recommendation.actions if job.table in known else ()
-        return next((expected_spending(a.cost, self._model) for a in actions if a.kind is job.kind), Spending())
+    def _estimate(self, job: Job, started: RunRecord | None, sources: Sources) -> Spending:
+        """Uses the run's own estimate once it has started, else that of the recommendation for the table."""
+        if started is not None and started.estimate is not None:
+            return estimate_spending(started.estimate, self._model)
+        actions = sources[job.table].recommendation.actions if job.table in sources else ()
+        costs = (action.cost for action in actions if action.kind is job.kind)
+        return next((estimate_spending(cost, self._model) for cost in costs), Spending())
 
     def _runs_since(self, since: datetime) -> list[RunRecord]:
-        limit = FIRST_PAGE
+        limit = FIRST_PAGE_SIZE
         while True:
             found = self._history.runs(limit=limit)
             if len(found) < limit or found[-1].started_at < since:
@@ -60,6 +63,6 @@ class Purse:
             limit *= 4
 
 
-def midnight(now: datetime, zone: tzinfo) -> datetime:
-    """When this day began by the clock on the wall."""
+def find_midnight(now: datetime, zone: tzinfo) -> datetime:
+    """Returns the start of the current day in the time zone."""
     return datetime.combine(now.astimezone(zone).date(), time(), zone).astimezone(UTC)

@@ -1,4 +1,4 @@
-"""What comes due within a span, of however many tables: those that share a rhythm are worked out together."""
+"""Forecasts the scheduled runs of any number of tables; tables with the same schedule are computed together."""
 
 from __future__ import annotations
 
@@ -8,14 +8,21 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import accumulate, chain, islice
 
-from icepack.domain.scheduling.schedule import Occurrence, Rhythm, ScheduleEntry, Timetable, narrowed, occurrences
+from icepack.domain.scheduling.schedule import (
+    CronSchedule,
+    Occurrence,
+    ScheduleEntry,
+    Timetable,
+    apply_windows,
+    find_occurrences,
+)
 from icepack.domain.scheduling.windows import Window
 from icepack.domain.table import TableId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upcoming:
-    """Something that will run."""
+class UpcomingRun:
+    """A run that will become due."""
 
     table: TableId
     entry: ScheduleEntry
@@ -24,72 +31,74 @@ class Upcoming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    runs: tuple[Upcoming, ...] = ()
-    """The first ones, in order."""
+    """The first runs in order, and how many there are in all."""
+
+    runs: tuple[UpcomingRun, ...] = ()
     total: int = 0
+    # How many runs may start in each hour that has any, not counting jitter, which spreads them.
     by_hour: Mapping[datetime, int] = field(default_factory=dict)
-    """How many may begin in each hour that has any; jitter, which spreads them, is left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
-    """By which timetable, rhythms and windows, and between which moments."""
+class ForecastQuery:
+    """The time range of a forecast, and the schedules and windows that it uses."""
 
     timetable: Timetable
-    rhythm: Callable[[TableId], Rhythm]
+    cron_schedule: Callable[[TableId], CronSchedule]
+    # Returns the windows that a table's own properties set.
     own_windows: Callable[[TableId], tuple[Window, ...]]
-    """Those that a table has itself."""
     after: datetime
     until: datetime
 
-    def due(self, table: TableId, jitter: timedelta, until: datetime) -> list[Occurrence]:
-        found = occurrences(self.rhythm(table), table, jitter, self.after, until)
-        return [item for item in narrowed(found, self.own_windows(table), self.timetable.zone) if item.due_at <= until]
+    def find_due(self, table: TableId, jitter: timedelta, until: datetime) -> list[Occurrence]:
+        found = find_occurrences(self.cron_schedule(table), table, jitter, self.after, until)
+        in_windows = apply_windows(found, self.own_windows(table), self.timetable.zone)
+        return [occurrence for occurrence in in_windows if occurrence.due_at <= until]
 
 
 @dataclass(frozen=True, slots=True)
-class _Choir:
-    """Tables that come due together, were it not for jitter."""
+class _TableGroup:
+    """Tables that are due at the same times, not counting jitter."""
 
     tables: Sequence[TableId]
     due: Sequence[Occurrence]
 
 
-def forecast(outlook: Outlook, tables: Sequence[TableId], limit: int | None = None) -> Forecast:
-    """All of it counted, and the first so many one by one."""
-    choirs = list(_choirs(outlook, tables))
+def forecast_runs(query: ForecastQuery, tables: Sequence[TableId], limit: int | None = None) -> Forecast:
+    """Counts all runs and lists the first `limit` of them."""
+    groups = list(_group_tables(query, tables))
     by_hour: Counter[datetime] = Counter()
-    for choir in choirs:
-        for due in choir.due:
-            by_hour[due.due_at.replace(minute=0, second=0, microsecond=0)] += len(choir.tables)
+    for group in groups:
+        for due in group.due:
+            by_hour[due.due_at.replace(minute=0, second=0, microsecond=0)] += len(group.tables)
     total = by_hour.total()
-    pairs = _first(outlook, choirs, total if limit is None else min(limit, total))
-    entry = outlook.timetable.entry_for
-    runs = tuple(Upcoming(table=table, entry=entry(table), occurrence=due) for due, table in pairs)
+    pairs = _list_first(query, groups, total if limit is None else min(limit, total))
+    entry_for = query.timetable.entry_for
+    runs = tuple(UpcomingRun(table=table, entry=entry_for(table), occurrence=due) for due, table in pairs)
     return Forecast(runs=runs, total=total, by_hour=by_hour)
 
 
-def _choirs(outlook: Outlook, tables: Sequence[TableId]) -> Iterator[_Choir]:
+def _group_tables(query: ForecastQuery, tables: Sequence[TableId]) -> Iterator[_TableGroup]:
     groups: dict[object, list[TableId]] = {}
     for table in tables:
-        groups.setdefault((outlook.rhythm(table), outlook.own_windows(table)), []).append(table)
+        groups.setdefault((query.cron_schedule(table), query.own_windows(table)), []).append(table)
     for members in groups.values():
-        yield _Choir(sorted(members), outlook.due(members[0], timedelta(0), outlook.until))
+        yield _TableGroup(sorted(members), query.find_due(members[0], timedelta(0), query.until))
 
 
-def _first(outlook: Outlook, choirs: Sequence[_Choir], count: int) -> list[tuple[Occurrence, TableId]]:
-    jitter = outlook.timetable.jitter
+def _list_first(query: ForecastQuery, groups: Sequence[_TableGroup], count: int) -> list[tuple[Occurrence, TableId]]:
+    jitter = query.timetable.jitter
     if not jitter:
-        shared = (islice(((due, table) for due in it.due for table in it.tables), count) for it in choirs)
+        shared = (islice(((due, table) for due in group.due for table in group.tables), count) for group in groups)
         return sorted(chain.from_iterable(shared))[:count]
-    # So many have come due by then at the latest, so none that comes later is among them.
-    until = min(_enough(choirs, count) + jitter, outlook.until) if count else outlook.after
-    each = ((due, table) for it in choirs for table in it.tables for due in outlook.due(table, jitter, until))
+    # By this time at least `count` runs are due even with jitter, so no later run is among the first `count`.
+    until = min(_find_time_of(groups, count) + jitter, query.until) if count else query.after
+    each = ((due, table) for group in groups for table in group.tables for due in query.find_due(table, jitter, until))
     return sorted(each)[:count]
 
 
-def _enough(choirs: Sequence[_Choir], count: int) -> datetime:
-    """When so many have come due."""
-    moments = sorted((due.due_at, len(choir.tables)) for choir in choirs for due in choir.due)
-    passed = accumulate(number for _, number in moments)
-    return next(at for (at, _), so_many in zip(moments, passed, strict=True) if so_many >= count)
+def _find_time_of(groups: Sequence[_TableGroup], count: int) -> datetime:
+    """Returns the time by which `count` runs are due, not counting jitter."""
+    times = sorted((due.due_at, len(group.tables)) for group in groups for due in group.due)
+    totals = accumulate(number for _, number in times)
+    return next(at for (at, _), total in zip(times, totals, strict=True) if total >= count)

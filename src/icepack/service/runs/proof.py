@@ -1,4 +1,4 @@
-"""Proof that no row changed: each of our commits beside its own parent."""
+"""Proves that no row changed by comparing each of our commits with its parent."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from icepack.domain.table import TableId
 from icepack.domain.verification import Mismatch, ValueProof
 from icepack.errors import RowsChanged
 
-# The method of a proof for which the values of both snapshots were compared.
+# The method of a proof that compared the values of both snapshots.
 VALUES = "values"
 # How many columns a message names.
-MOST_COLUMNS = 5
+MAX_NAMED_COLUMNS = 5
 
 
-def prove(
+def prove_commits(
     table: TableId, commits: Sequence[CommitFacts], engine: ActionEngine, *, by_value: bool = False
 ) -> tuple[Proof, ...]:
-    """Raises RowsChanged on the first commit that does not hold, after trying to take it back.
+    """Raises RowsChanged for the first commit that changed rows, after trying to roll it back.
 
-    `by_value` also compares the values of commits that no check before the commit has compared.
+    `by_value` also compares the values of commits that were not compared before they were committed.
     """
     proofs: list[Proof] = []
     for commit in commits:
-        found = _proofs_of(table, commit, engine)
+        found = _prove_commit(table, commit, engine)
         proofs.extend(found)
         broken = next((proof for proof in found if not proof.holds), None)
         if broken is not None:
-            raise _alarm(table, commit, broken, engine)
+            raise _build_rows_changed(table, commit, broken, engine)
         if by_value and commit.parent_known and commit.touches_files and not commit.is_native:
             proofs.append(_compare_values(table, commit, engine))
     return tuple(proofs)
@@ -40,16 +40,16 @@ def prove(
 
 def _compare_values(table: TableId, commit: CommitFacts, engine: ActionEngine) -> Proof:
     assert commit.parent_id is not None
-    found = engine.compare_values(table, commit.parent_id, commit.snapshot_id)
-    if not found.is_equal:
-        columns = ", ".join(dict.fromkeys(difference.column for difference in found.differences))
+    comparison = engine.compare_values(table, commit.parent_id, commit.snapshot_id)
+    if not comparison.is_equal:
+        columns = ", ".join(dict.fromkeys(difference.column for difference in comparison.differences))
         raise RowsChanged(
-            f"Snapshot {commit.snapshot_id} of {table} changed values of {columns}. {_take_back(table, commit, engine)}"
+            f"Snapshot {commit.snapshot_id} of {table} changed values of {columns}. {_roll_back(table, commit, engine)}"
         )
-    return Proof(method=VALUES, rows_before=found.rows_before, rows_after=found.rows_after)
+    return Proof(method=VALUES, rows_before=comparison.rows_before, rows_after=comparison.rows_after)
 
 
-def _proofs_of(table: TableId, commit: CommitFacts, engine: ActionEngine) -> list[Proof]:
+def _prove_commit(table: TableId, commit: CommitFacts, engine: ActionEngine) -> list[Proof]:
     if not commit.parent_known:
         return [Proof(method="unprovable: the parent snapshot has expired", rows_before=0, rows_after=0)]
     if not commit.touches_files:
@@ -62,18 +62,20 @@ def _proofs_of(table: TableId, commit: CommitFacts, engine: ActionEngine) -> lis
     if commit.rows_dropped is not None and commit.added_delete_files == 0:
         kept = commit.added_records + commit.rows_dropped
         return [Proof(method="records and dropped rows", rows_before=commit.removed_records, rows_after=kept)]
+    return [_count_rows(table, commit, engine)]
+
+
+def _count_rows(table: TableId, commit: CommitFacts, engine: ActionEngine) -> Proof:
     assert commit.parent_id is not None
-    return [
-        Proof(
-            method="counted rows",
-            rows_before=engine.count_rows(table, commit.parent_id),
-            rows_after=engine.count_rows(table, commit.snapshot_id),
-        )
-    ]
+    return Proof(
+        method="counted rows",
+        rows_before=engine.count_rows(table, commit.parent_id),
+        rows_after=engine.count_rows(table, commit.snapshot_id),
+    )
 
 
 def prove_expiry(before: TableStatus, after: TableStatus) -> tuple[Proof, ...]:
-    """Every branch and tag that is still there still has its snapshot."""
+    """Proves that every remaining branch and tag still has its snapshot."""
     present = {entry.snapshot_id for entry in after.snapshots.entries}
     heads = [ref.snapshot_id for ref in after.snapshots.refs]
     kept = sum(1 for head in heads if head in present)
@@ -83,46 +85,49 @@ def prove_expiry(before: TableStatus, after: TableStatus) -> tuple[Proof, ...]:
     return (proof,)
 
 
-def _alarm(table: TableId, commit: CommitFacts, broken: Proof, engine: ActionEngine) -> RowsChanged:
+def _build_rows_changed(table: TableId, commit: CommitFacts, broken: Proof, engine: ActionEngine) -> RowsChanged:
     return RowsChanged(
         f"Snapshot {commit.snapshot_id} of {table} changed its rows: {broken.rows_before:,} before, "
-        f"{broken.rows_after:,} after ({broken.method}). {_take_back(table, commit, engine)}"
+        f"{broken.rows_after:,} after ({broken.method}). {_roll_back(table, commit, engine)}"
     )
 
 
-def _take_back(table: TableId, commit: CommitFacts, engine: ActionEngine) -> str:
-    """What became of the commit, in words; nothing that goes wrong here may hide the alarm."""
+def _roll_back(table: TableId, commit: CommitFacts, engine: ActionEngine) -> str:
+    """Tries to roll the commit back and returns the result as a sentence.
+
+    It never raises: no failure here may hide that rows have changed.
+    """
     assert commit.parent_id is not None
     try:
-        taken_back = engine.roll_back(table, commit.snapshot_id, commit.parent_id)
+        is_rolled_back = engine.roll_back(table, commit.snapshot_id, commit.parent_id)
     except Exception as exc:
-        return f"It could not be taken back ({exc}); keep every file and do not expire snapshots."
-    if taken_back:
-        return f"The commit was taken back; {table} is at snapshot {commit.parent_id} again."
-    return "Another commit came after it, so nothing was taken back; keep every file and do not expire snapshots."
+        return f"It could not be rolled back ({exc}); keep every file and do not expire snapshots."
+    if is_rolled_back:
+        return f"The commit was rolled back; {table} is at snapshot {commit.parent_id} again."
+    return "Another commit came after it, so it was not rolled back; keep every file and do not expire snapshots."
 
 
-def carry_over(earlier: ValueProof | None, proof: ValueProof) -> ValueProof:
-    """The newer proof, with the mismatch that an earlier attempt of the same run found."""
+def keep_earlier_mismatch(earlier: ValueProof | None, proof: ValueProof) -> ValueProof:
+    """Returns the newer proof, with the mismatch that an earlier attempt of the same run found."""
     if earlier is None or earlier.mismatch is None or proof.mismatch is not None:
         return proof
     return replace(proof, mismatch=earlier.mismatch)
 
 
-def mismatch_message(table: TableId, mismatch: Mismatch, *, replaced: bool) -> str:
-    """What a mismatch means for the run and the table, and the command that repeats the check."""
+def build_mismatch_message(table: TableId, mismatch: Mismatch, *, replaced: bool) -> str:
+    """Describes what a mismatch means for the run and the table, and which command repeats the check."""
     done = "Spark's procedure did the work, and the" if replaced else "The"
     return (
-        f"The native rewrite changed {_changed(mismatch)}; nothing of it was committed. "
+        f"The native rewrite changed {_describe_mismatch(mismatch)}; nothing of it was committed. "
         f"{done} native rewrite is off for this table. "
         f"To repeat the check: icepack verify {quote(str(table))} --repeat"
     )
 
 
-def _changed(mismatch: Mismatch) -> str:
+def _describe_mismatch(mismatch: Mismatch) -> str:
     columns = [column for column in mismatch.columns if column]
     if not columns:
         return f"rows: {mismatch.rows_before:,} before, {mismatch.rows_after:,} after"
-    named = ", ".join(columns[:MOST_COLUMNS])
-    more = f" and {len(columns) - MOST_COLUMNS} more" if len(columns) > MOST_COLUMNS else ""
+    named = ", ".join(columns[:MAX_NAMED_COLUMNS])
+    more = f" and {len(columns) - MAX_NAMED_COLUMNS} more" if len(columns) > MAX_NAMED_COLUMNS else ""
     return f"values of {'column' if len(columns) == 1 else 'columns'} {named}{more}"

@@ -1,4 +1,4 @@
-"""Where all tables lie: as their catalogs say, and as it was last known of those that cannot be read now."""
+"""The locations of all tables; of tables that cannot be read now, those that the table cache knows."""
 
 from __future__ import annotations
 
@@ -6,41 +6,43 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from icepack.domain.locations import AssumedLocations, TableLocations, folder_above, own_places
-from icepack.domain.ports.queue import CachedTable, TableCache
+from icepack.domain.locations import AssumedLocations, TableLocations, infer_table_location, list_table_locations
+from icepack.domain.ports.table_cache import CachedTable, TableCache
 from icepack.errors import IcepackError
 
 log = logging.getLogger(__name__)
 
 
-class Neighbours:
-    """Adds to what the catalogs tell what the table cache remembers."""
+class TableLocator:
+    """Adds cached locations to those that the catalogs report."""
 
-    def __init__(self, look: Callable[[], TableLocations], cache: Callable[[], TableCache]) -> None:
-        self._look = look
+    def __init__(self, read_catalogs: Callable[[], TableLocations], cache: Callable[[], TableCache]) -> None:
+        self._read_catalogs = read_catalogs
         self._cache = cache
 
     def locations(self) -> TableLocations:
-        found = self._look()
-        return replace(found, assumed=tuple(self._remembered(item) for item in found.assumed))
+        found = self._read_catalogs()
+        return replace(found, assumed=tuple(self._add_cached(item) for item in found.assumed))
 
-    def _remembered(self, item: AssumedLocations) -> AssumedLocations:
-        """Of a table, besides what its catalog tells. Of a catalog, its tables' own places, and not its warehouse:
+    def _add_cached(self, item: AssumedLocations) -> AssumedLocations:
+        """Adds a table's cached locations to those assumed for it; replaces those assumed for a whole catalog.
 
-        other catalogs may keep tables there, and a table made since is told by its metadata files.
+        A catalog's warehouse is not assumed to belong to its tables: other catalogs may have tables there too. A table
+        that was created since the cache was refreshed is recognised by its metadata files.
         """
         try:
-            places = tuple(dict.fromkeys(place for cached in self._cached(item) for place in _places(cached)))
+            found = (location for cached in self._cached(item) for location in _list_locations(cached))
+            locations = tuple(dict.fromkeys(found))
         except IcepackError as exc:
-            log.warning("%s is not looked up in the table cache: %s", item.name, exc)
+            log.warning("table cache could not be read for the locations of %s: %s", item.name, exc)
             return item
-        if not places:
+        if not locations:
             return item
         if item.table is None:
-            return replace(item, locations=places, basis="its tables' last known locations")
-        together = tuple(dict.fromkeys((*item.locations, *places)))
+            return replace(item, locations=locations, basis="its tables' last known locations")
+        merged = tuple(dict.fromkeys((*item.locations, *locations)))
         basis = f"{item.basis}, and its last known location" if item.locations else "its last known location"
-        return replace(item, locations=together, basis=basis)
+        return replace(item, locations=merged, basis=basis)
 
     def _cached(self, item: AssumedLocations) -> Iterator[CachedTable]:
         if item.table is None:
@@ -49,6 +51,6 @@ class Neighbours:
             yield cached
 
 
-def _places(cached: CachedTable) -> tuple[str, ...]:
+def _list_locations(cached: CachedTable) -> tuple[str, ...]:
     status = cached.status
-    return (*own_places(status.location, status.properties), folder_above(status.metadata_location))
+    return (*list_table_locations(status.location, status.properties), infer_table_location(status.metadata_location))

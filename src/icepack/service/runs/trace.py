@@ -1,4 +1,4 @@
-"""The trace of one attempt at a job: a span for the run, and within it one for each phase."""
+"""The trace of a run: one span for the run, with one child span for each phase."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from types import TracebackType
 from icepack.domain.job import Job
 from icepack.domain.observability.trace import Phase, Span, TraceContext
 from icepack.domain.run import RunRecord, RunState
-from icepack.tracing import Phases, Tracer
+from icepack.tracing import PhaseSpans, Tracer
 
 
 class RunTrace(AbstractContextManager["RunTrace"]):
-    """Of a run by hand: a trace of its own, unless there is one to go on from."""
+    """Traces a run, in its parent's trace if there is one, else in a new trace."""
 
-    def __init__(self, tracer: Tracer, parent: TraceContext | None = None, **facts: str | int) -> None:
+    def __init__(self, tracer: Tracer, parent: TraceContext | None = None, **attributes: str | int) -> None:
+        # The spans that have ended.
         self.spans: list[Span] = []
-        """Those that have ended."""
         self._tracer = tracer
         self._run = tracer.start("run", parent)
-        self._run.note(**facts)
-        self._phases = Phases(tracer, self._run.context)
+        self._run.set_attributes(**attributes)
+        self._phases = PhaseSpans(tracer, self._run.context)
 
     @property
     def trace_id(self) -> str:
@@ -30,10 +30,10 @@ class RunTrace(AbstractContextManager["RunTrace"]):
         self._phases.enter(phase)
 
     def end(self, record: RunRecord) -> None:
-        """What came of the run."""
-        done = record.effect
-        self._run.note(icepack__state=record.state.value, icepack__files_rewritten=done.files_rewritten)
-        self._run.note(icepack__bytes_read=done.bytes_rewritten, icepack__bytes_written=done.bytes_added)
+        """Adds the outcome of the run to its span."""
+        effect = record.effect
+        self._run.set_attributes(icepack__state=record.state.value, icepack__files_rewritten=effect.files_rewritten)
+        self._run.set_attributes(icepack__bytes_read=effect.bytes_rewritten, icepack__bytes_written=effect.bytes_added)
         if record.state is not RunState.SUCCEEDED:
             self._run.failure = record.message or record.state.value
 
@@ -47,7 +47,7 @@ class RunTrace(AbstractContextManager["RunTrace"]):
 
 
 class JobTrace(RunTrace):
-    """Goes on from the trace that the job was submitted in."""
+    """Continues the trace that the job was submitted in."""
 
     def __init__(self, tracer: Tracer, job: Job, worker: str) -> None:
         super().__init__(

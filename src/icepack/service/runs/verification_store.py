@@ -1,22 +1,27 @@
-"""A verification store that runs can rely on while the state database is away."""
+"""A verification store that runs can rely on while the state database is unavailable."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
+from icepack.clock import utc_now
 from icepack.domain.table import TableId
 from icepack.domain.verification import FileClass, NativeDisabled, VerificationStore
 from icepack.errors import EnvironmentFault
 
 log = logging.getLogger(__name__)
 
-UNKNOWN = "The state database could not be read, so it is not known whether the native rewrite may be used."
+# The reason that a table's native rewrite is off for while the database cannot be read.
+DATABASE_UNAVAILABLE = "The state database could not be read, so it is unknown whether the native rewrite may be used."
 
 
-class PatientVerificationStore(VerificationStore):
-    """Losing the database stops no run: unknown trust is none, and a switch that cannot be read counts as off."""
+class BufferedVerificationStore(VerificationStore):
+    """Lets runs continue while the database is unavailable.
+
+    If the database cannot be read, no file class is trusted and the native rewrite counts as disabled.
+    """
 
     def __init__(self, store: VerificationStore) -> None:
         self._store = store
@@ -55,34 +60,34 @@ class PatientVerificationStore(VerificationStore):
 
     def disable_native(self, entry: NativeDisabled) -> None:
         self._unwritten[entry.table] = entry
-        self._catch_up()
+        self._flush()
 
     def enable_native(self, table: TableId) -> bool:
         was_unwritten = self._unwritten.pop(table, None) is not None
         return self._store.enable_native(table) or was_unwritten
 
     def native_disabled(self, table: TableId) -> NativeDisabled | None:
-        self._catch_up()
+        self._flush()
         if table in self._unwritten:
             return self._unwritten[table]
         try:
             return self._store.native_disabled(table)
         except EnvironmentFault as exc:
             log.warning("native switch of %s could not be read: %s", table, exc)
-            return NativeDisabled(table=table, table_uuid="", disabled_at=datetime.now(UTC), reason=UNKNOWN)
+            return NativeDisabled(table=table, table_uuid="", disabled_at=utc_now(), reason=DATABASE_UNAVAILABLE)
 
     def all_native_disabled(self) -> list[NativeDisabled]:
-        self._catch_up()
+        self._flush()
         return self._store.all_native_disabled()
 
     def close(self) -> None:
-        self._catch_up()
+        self._flush()
 
-    def _catch_up(self) -> None:
+    def _flush(self) -> None:
         for table, entry in list(self._unwritten.items()):
             try:
                 self._store.disable_native(entry)
             except EnvironmentFault as exc:
-                log.error("native rewrite of %s could not be switched off in the state database: %s", table, exc)
+                log.error("native rewrite of %s could not be disabled in the state database: %s", table, exc)
                 return
             self._unwritten.pop(table, None)

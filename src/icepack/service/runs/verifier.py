@@ -1,4 +1,4 @@
-"""Compares snapshots of a table by value, for a user who wants to be sure."""
+"""Compares snapshots of a table by value on request."""
 
 from __future__ import annotations
 
@@ -6,20 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from icepack.domain.actions import commits_snapshot
-from icepack.domain.ports.engine import ActionEngine, CommitLedger, HistoryStore
+from icepack.domain.ports.catalog import CommitReader
+from icepack.domain.ports.engine import ActionEngine
+from icepack.domain.ports.history import HistoryStore
 from icepack.domain.run import CommitFacts
 from icepack.domain.table import TableId
 from icepack.domain.verification import ValueComparison, VerificationStore
 from icepack.errors import UsageError
 
-# Of the history, newest first, when no snapshot is named.
+# How many of the table's latest runs are searched for commits if no snapshot is given.
 RECENT_RUNS = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verifier:
+    """Compares snapshots with the engine that runs maintenance."""
+
     engine: ActionEngine
-    ledger: CommitLedger
+    commit_reader: CommitReader
     history: HistoryStore
     verification: VerificationStore
 
@@ -27,13 +31,13 @@ class Verifier:
         return self.engine.compare_values(table, snapshot_id, against_id, all_files=all_files)
 
     def compare_commits(self, table: TableId, *, all_files: bool = False) -> Iterator[ValueComparison]:
-        """Each commit that icepack has made, and that has not expired, with its own parent; the newest first."""
+        """Compares each of icepack's commits that has not expired with its parent, newest first."""
         for commit in self._commits(table):
             assert commit.parent_id is not None
             yield self.compare(table, commit.parent_id, commit.snapshot_id, all_files=all_files)
 
     def repeat(self, table: TableId) -> ValueComparison:
-        """The check that switched the native rewrite off for the table."""
+        """Repeats the check that disabled the native rewrite for the table."""
         entry = self.verification.native_disabled(table)
         if entry is None or entry.mismatch is None:
             raise UsageError(
@@ -45,5 +49,5 @@ class Verifier:
     def _commits(self, table: TableId) -> Iterator[CommitFacts]:
         for record in self.history.runs(table=table, limit=RECENT_RUNS):
             if commits_snapshot(record.kind) and record.commits:
-                found = self.ledger.commits_of(table, record.job_id)
+                found = self.commit_reader.commits_of(table, record.job_id)
                 yield from (commit for commit in reversed(found) if commit.parent_known and commit.parent_id)

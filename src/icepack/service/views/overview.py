@@ -1,4 +1,4 @@
-"""Figures of the whole fleet, as far as somebody may see it."""
+"""Statistics of the whole fleet, limited to the tables that the reader may see."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from icepack.domain.access import Scopes, covered, namespace_text
+from icepack.domain.access import Scopes, format_namespace, is_in_scope
 from icepack.domain.actions import ActionKind
 from icepack.domain.health import IssueCode, Severity
 from icepack.domain.job import JobState
 from icepack.domain.observability.fleet_trend import TrendPoint
 from icepack.domain.plan.cost import CostModel
-from icepack.domain.ports.access import Board, CostLine, CostSum, RunningJob, WorkerCounts
-from icepack.domain.ports.queue import CacheState, TableSummary
+from icepack.domain.ports.queries import CostLine, CostSum, FleetQueries, RunningJob, WorkerCounts
+from icepack.domain.ports.table_cache import CacheState, TableSummary
 from icepack.domain.table import TableId
 from icepack.domain.verification import NativeDisabled, VerificationStore
-from icepack.service.ttl_cache import Remembered
-from icepack.service.views.table_index import Directory, Listing
+from icepack.service.ttl_cache import TtlCache
+from icepack.service.views.table_index import TableIndex, TableListing
 
+# How long counts of jobs, workers and disabled tables are cached.
 COUNTS_SECONDS = 2.0
+# How long the list of running jobs is cached.
 RUNNING_SECONDS = 1.0
+# How long costs and trends are cached.
 COSTS_SECONDS = 30.0
-SICKEST = 10
-MOST_NAMESPACES = 500
+# How many of the tables with the lowest health score the overview lists.
+MAX_UNHEALTHY = 10
+MAX_NAMESPACES = 500
 TREND_DAYS = 30
 BAND_STARTS = tuple(range(0, 100, 10))
 _EFFECTS = (
@@ -35,7 +39,7 @@ _EFFECTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreBand:
-    """Tables whose score is from the one to the other, both included."""
+    """How many tables have a score in this range, both ends included."""
 
     min_score: int
     max_score: int
@@ -44,6 +48,8 @@ class ScoreBand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamespaceFigures:
+    """The tables of one namespace."""
+
     catalog: str
     namespace: str
     tables: int
@@ -52,14 +58,14 @@ class NamespaceFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFigures:
-    """All cached tables together."""
+    """The totals of all cached tables."""
 
     count: int = 0
     average_score: float | None = None
     by_score: tuple[ScoreBand, ...] = ()
-    """The sickest band first."""
+    """The lowest scores first."""
     by_severity: Mapping[str, int] = field(default_factory=dict)
-    """Tables by their worst issue; `healthy` has none."""
+    """Number of tables by the severity of their worst issue; `healthy` if they have none."""
     data_files: int = 0
     delete_files: int = 0
     bytes: int = 0
@@ -67,18 +73,18 @@ class TableFigures:
     snapshots: int = 0
     manifests: int = 0
     issues: Mapping[IssueCode, int] = field(default_factory=dict)
-    """Tables that have the issue."""
+    """Number of tables with each issue."""
     namespaces: tuple[NamespaceFigures, ...] = ()
-    """By name; of very many, those with most tables."""
+    """Sorted by name; if there are too many, those with the most tables."""
     recommended: Mapping[ActionKind, int] = field(default_factory=dict)
-    """Tables for which the action is recommended."""
+    """Number of tables for which each action is recommended."""
     estimated_dollars: float = 0.0
-    """An estimate: what all that is recommended should cost."""
+    """The estimated cost of all recommended actions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostFigures:
-    """Estimated beside realised; the seconds are measured, the requests are those of the estimate."""
+    """Estimated and realised cost. Seconds are measured; the number of requests is the estimated one."""
 
     runs: int
     estimated_dollars: float
@@ -87,130 +93,136 @@ class CostFigures:
     realised_seconds: float
     estimated_files_removed: int = 0
     files_removed: int = 0
-    """Fewer files that readers have to open."""
+    """Data files removed from scans."""
     estimated_bytes_rewritten: int = 0
     bytes_rewritten: int = 0
     bytes_removed: int = 0
-    """By which rewritten files are smaller than those they replaced."""
+    """By how much rewritten files are smaller than the files they replaced."""
     files_deleted: int = 0
-    """From the storage, by expiry and the removal of orphans."""
+    """Deleted from storage by snapshot expiry and orphan removal."""
     bytes_deleted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
+    """The fleet at a glance."""
+
     tables: TableFigures
     trend: tuple[TrendPoint, ...]
-    """The last thirty days, the oldest first; days on which nobody looked are left out."""
+    """The last thirty days, oldest first; days without a health sync are omitted."""
     maintenance: CostFigures
-    """Runs of the last thirty days: what they saved and cost, estimated beside realised."""
+    """Estimated and realised effect and cost of the runs of the last thirty days."""
     sickest: tuple[TableSummary, ...]
     jobs: Mapping[JobState, int]
     jobs_last_day: Mapping[JobState, int]
-    """Those that have ended within 24 hours, by how they did."""
+    """Jobs that ended within the last 24 hours, by final state."""
     workers: WorkerCounts
     cache: CacheState
     native_disabled: int
-    """Tables for which the native rewrite is switched off."""
+    """Number of tables for which the native rewrite is disabled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostReport:
+    """The cost of the runs in a period."""
+
     since: datetime
     until: datetime
     total: CostFigures
     by_day: Mapping[str, CostFigures]
     by_action: Mapping[str, CostFigures]
     by_table: Mapping[str, CostFigures]
-    """Those that took longest."""
+    """The tables with the longest run time."""
 
 
-class Figures:
+class FleetStatistics:
+    """Reads statistics and caches them for a few seconds."""
+
     def __init__(
         self,
-        directory: Directory,
-        board: Board,
+        table_index: TableIndex,
+        fleet_queries: FleetQueries,
         verification: VerificationStore,
         model: CostModel,
         clock: Callable[[], datetime],
     ) -> None:
-        self._directory = directory
-        self._board = board
+        self._table_index = table_index
+        self._fleet_queries = fleet_queries
         self._verification = verification
         self._model = model
         self._clock = clock
-        self._counts: Remembered[Mapping[JobState, int]] = Remembered(COUNTS_SECONDS)
-        self._ended: Remembered[Mapping[JobState, int]] = Remembered(COUNTS_SECONDS)
-        self._trends: Remembered[tuple[TrendPoint, ...]] = Remembered(COSTS_SECONDS)
-        self._running: Remembered[Mapping[TableId, RunningJob]] = Remembered(RUNNING_SECONDS)
-        self._workers: Remembered[WorkerCounts] = Remembered(COUNTS_SECONDS)
-        self._native_disabled: Remembered[Mapping[TableId, NativeDisabled]] = Remembered(COUNTS_SECONDS)
-        self._costs: Remembered[CostReport] = Remembered(COSTS_SECONDS)
+        self._counts: TtlCache[Mapping[JobState, int]] = TtlCache(COUNTS_SECONDS)
+        self._ended: TtlCache[Mapping[JobState, int]] = TtlCache(COUNTS_SECONDS)
+        self._trends: TtlCache[tuple[TrendPoint, ...]] = TtlCache(COSTS_SECONDS)
+        self._running: TtlCache[Mapping[TableId, RunningJob]] = TtlCache(RUNNING_SECONDS)
+        self._workers: TtlCache[WorkerCounts] = TtlCache(COUNTS_SECONDS)
+        self._native_disabled: TtlCache[Mapping[TableId, NativeDisabled]] = TtlCache(COUNTS_SECONDS)
+        self._costs: TtlCache[CostReport] = TtlCache(COSTS_SECONDS)
         self._tables: dict[tuple[int | None, Scopes], TableFigures] = {}
 
     def overview(self, scopes: Scopes) -> Overview:
-        listing = self._directory.listing().within(scopes)
+        listing = self._table_index.listing().within(scopes)
         return Overview(
-            tables=self._of_tables(listing, scopes),
-            sickest=listing.by_score[:SICKEST],
-            jobs=self._counts.get(scopes, lambda: self._board.job_counts(scopes)),
-            jobs_last_day=self._ended.get(scopes, lambda: self._board.ended_counts(self._ago(1), scopes)),
-            workers=self._workers.get(None, self._board.workers),
+            tables=self._table_figures(listing, scopes),
+            sickest=listing.by_score[:MAX_UNHEALTHY],
+            jobs=self._counts.get(scopes, lambda: self._fleet_queries.job_counts(scopes)),
+            jobs_last_day=self._ended.get(scopes, lambda: self._fleet_queries.ended_counts(self._days_ago(1), scopes)),
+            workers=self._workers.get(None, self._fleet_queries.workers),
             trend=self._trends.get(scopes, lambda: self._trend(scopes)),
             maintenance=self.cost(scopes, TREND_DAYS).total,
-            cache=self._directory.state(),
-            native_disabled=sum(covered(scopes, table) for table in self.native_disabled()),
+            cache=self._table_index.state(),
+            native_disabled=sum(is_in_scope(scopes, table) for table in self.native_disabled()),
         )
 
-    def _ago(self, days: int) -> datetime:
+    def _days_ago(self, days: int) -> datetime:
         return self._clock() - timedelta(days=days)
 
     def _trend(self, scopes: Scopes) -> tuple[TrendPoint, ...]:
-        return tuple(self._board.trend(self._ago(TREND_DAYS - 1).date(), scopes))
+        return tuple(self._fleet_queries.trend(self._days_ago(TREND_DAYS - 1).date(), scopes))
 
     def running(self) -> Mapping[TableId, RunningJob]:
-        """What is worked on just now."""
-        return self._running.get(None, lambda: {job.table: job for job in self._board.running()})
+        """Returns the running jobs by table."""
+        return self._running.get(None, lambda: {job.table: job for job in self._fleet_queries.running()})
 
     def native_disabled(self) -> Mapping[TableId, NativeDisabled]:
-        """Tables for which the native rewrite is switched off."""
+        """Returns the tables for which the native rewrite is disabled."""
         return self._native_disabled.get(
             None, lambda: {entry.table: entry for entry in self._verification.all_native_disabled()}
         )
 
     def cost(self, scopes: Scopes, days: int) -> CostReport:
-        return self._costs.get((scopes, days), lambda: self._add_up(scopes, days))
+        return self._costs.get((scopes, days), lambda: self._compute_costs(scopes, days))
 
-    def _of_tables(self, listing: Listing, scopes: Scopes) -> TableFigures:
-        """Worked out once per generation."""
+    def _table_figures(self, listing: TableListing, scopes: Scopes) -> TableFigures:
+        """Computed once per generation of the cache."""
         key = (listing.generation, scopes)
         if key not in self._tables:
             if any(generation != listing.generation for generation, _ in self._tables):
                 self._tables = {}
-            self._tables[key] = table_figures(listing.tables)
+            self._tables[key] = build_table_figures(listing.tables)
         return self._tables[key]
 
-    def _add_up(self, scopes: Scopes, days: int) -> CostReport:
+    def _compute_costs(self, scopes: Scopes, days: int) -> CostReport:
         until = self._clock()
         since = until - timedelta(days=days)
-        lines = self._board.costs_by_day(since, scopes)
-        tables = self._board.costs_by_table(since, scopes)
+        lines = self._fleet_queries.costs_by_day(since, scopes)
+        tables = self._fleet_queries.costs_by_table(since, scopes)
         return CostReport(
             since=since,
             until=until,
-            total=self._priced(line.sums for line in lines),
-            by_day=self._grouped(lines, lambda line: line.key[0]),
-            by_action=self._grouped(lines, lambda line: line.key[1]),
-            by_table=self._grouped(tables, lambda line: line.key[0]),
+            total=self._sum_costs(line.sums for line in lines),
+            by_day=self._group_costs(lines, lambda line: line.key[0]),
+            by_action=self._group_costs(lines, lambda line: line.key[1]),
+            by_table=self._group_costs(tables, lambda line: line.key[0]),
         )
 
-    def _grouped(self, lines: Iterable[CostLine], key: Callable[[CostLine], str]) -> dict[str, CostFigures]:
+    def _group_costs(self, lines: Iterable[CostLine], key: Callable[[CostLine], str]) -> dict[str, CostFigures]:
         groups: dict[str, list[CostSum]] = {}
         for line in lines:
             groups.setdefault(key(line), []).append(line.sums)
-        return {name: self._priced(sums) for name, sums in groups.items()}
+        return {name: self._sum_costs(sums) for name, sums in groups.items()}
 
-    def _priced(self, sums: Iterable[CostSum]) -> CostFigures:
+    def _sum_costs(self, sums: Iterable[CostSum]) -> CostFigures:
         found = list(sums)
         model = self._model
         seconds = sum(item.realised_seconds for item in found)
@@ -229,8 +241,8 @@ class Figures:
         )
 
 
-def _bands(scores: Iterable[int]) -> tuple[ScoreBand, ...]:
-    """The last is one wider: 100 has no band of its own."""
+def _count_bands(scores: Iterable[int]) -> tuple[ScoreBand, ...]:
+    """The last band also contains a score of 100."""
     counts = Counter(min(score // 10 * 10, BAND_STARTS[-1]) for score in scores)
     ends = (*(start - 1 for start in BAND_STARTS[1:]), 100)
     return tuple(
@@ -239,11 +251,11 @@ def _bands(scores: Iterable[int]) -> tuple[ScoreBand, ...]:
     )
 
 
-def _namespaces(tables: Iterable[TableSummary]) -> tuple[NamespaceFigures, ...]:
+def _summarize_namespaces(tables: Iterable[TableSummary]) -> tuple[NamespaceFigures, ...]:
     groups: dict[tuple[str, str], list[int]] = {}
     for item in tables:
-        groups.setdefault((item.table.catalog, namespace_text(item.table)), []).append(item.score)
-    largest = sorted(groups.items(), key=lambda group: -len(group[1]))[:MOST_NAMESPACES]
+        groups.setdefault((item.table.catalog, format_namespace(item.table)), []).append(item.score)
+    largest = sorted(groups.items(), key=lambda group: -len(group[1]))[:MAX_NAMESPACES]
     return tuple(
         NamespaceFigures(
             catalog=catalog, namespace=name, tables=len(scores), average_score=round(sum(scores) / len(scores), 1)
@@ -252,14 +264,14 @@ def _namespaces(tables: Iterable[TableSummary]) -> tuple[NamespaceFigures, ...]:
     )
 
 
-def table_figures(tables: Iterable[TableSummary]) -> TableFigures:
+def build_table_figures(tables: Iterable[TableSummary]) -> TableFigures:
     found = list(tables)
     severities = Counter(item.brief.severity.value if item.brief.severity else "healthy" for item in found)
     totals = [item.totals for item in found]
     return TableFigures(
         count=len(found),
         average_score=round(sum(item.score for item in found) / len(found), 1) if found else None,
-        by_score=_bands(item.score for item in found),
+        by_score=_count_bands(item.score for item in found),
         by_severity={name: severities[name] for name in ("healthy", *Severity)},
         data_files=sum(total.data_files for total in totals),
         delete_files=sum(total.delete_files for total in totals),
@@ -268,7 +280,7 @@ def table_figures(tables: Iterable[TableSummary]) -> TableFigures:
         snapshots=sum(total.snapshots for total in totals),
         manifests=sum(total.manifests for total in totals),
         issues=dict(Counter(code for item in found for code in item.brief.issues)),
-        namespaces=_namespaces(found),
+        namespaces=_summarize_namespaces(found),
         recommended=dict(Counter(kind for item in found for kind in item.brief.actions)),
         estimated_dollars=sum(item.brief.estimated_dollars for item in found),
     )

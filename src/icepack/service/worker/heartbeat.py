@@ -1,4 +1,4 @@
-"""A right that must be renewed, a job's claim or a table's lock, kept alive while its holder works."""
+"""Renews a job's claim or a table's lock in the background while its holder works."""
 
 from __future__ import annotations
 
@@ -11,32 +11,36 @@ from threading import Event, Thread
 from types import TracebackType
 
 from icepack.domain.job import ClaimLost
-from icepack.domain.ports.queue import LockLost
+from icepack.domain.ports.locks import LockLost
 from icepack.errors import Cancelled, IcepackError
-from icepack.tracing import in_context
+from icepack.tracing import bind_context
 
 log = logging.getLogger(__name__)
 
 BEATS_PER_LEASE = 3
-LONGEST_SILENCE_SECONDS = 3.0
-"""However long the lease: a heartbeat is also how the wish to cancel is heard."""
+# The longest time between heartbeats, no matter how long the lease is: a heartbeat also reports requests to cancel.
+MAX_INTERVAL_SECONDS = 3.0
 TICK_SECONDS = 1.0
-LAST_WAIT_SECONDS = 1.0
+# How long to wait at the end for a heartbeat that is still running.
+JOIN_SECONDS = 1.0
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def elapsed_seconds() -> float:
-    """A clock that nobody sets, and that runs on while the machine sleeps, as leases do."""
+    """Reads a clock that is never adjusted and that keeps running while the machine sleeps, as leases do."""
     return time.clock_gettime(_CLOCK)
 
 
-def nothing_more() -> None:
-    """For holders with nothing else to do each second."""
+def do_nothing() -> None:
+    """For holders that have nothing else to do with each tick."""
 
 
 class Heartbeat(AbstractContextManager["Heartbeat"]):
-    """Renews in the background; sets `cancel` when the right is lost, must be taken for lost, or is asked back."""
+    """Renews the claim or lock in the background.
+
+    Sets `cancel` if it is lost, if it may have expired, or if cancellation is requested.
+    """
 
     def __init__(
         self,
@@ -45,30 +49,30 @@ class Heartbeat(AbstractContextManager["Heartbeat"]):
         cancel: Event,
         *,
         since: float,
-        each_second: Callable[[], None] = nothing_more,
+        on_tick: Callable[[], None] = do_nothing,
         clock: Callable[[], float] = elapsed_seconds,
     ) -> None:
         self.cancel = cancel
+        # Set if the database has said that the claim or lock is lost.
         self.lost: IcepackError | None = None
-        """The database's own word."""
+        # True if, by our own clock, no renewal succeeded for a whole lease, so another holder may have taken over.
         self.expired = False
-        """By our own clock: nobody answered for a whole lease, so another may have been let in."""
         self.asked_to_cancel = False
         self._renew = renew
-        self._each_second = each_second
+        self._on_tick = on_tick
         self._clock = clock
         self._lease_seconds = lease.total_seconds()
-        self._interval = min(self._lease_seconds / BEATS_PER_LEASE, LONGEST_SILENCE_SECONDS)
+        self._interval = min(self._lease_seconds / BEATS_PER_LEASE, MAX_INTERVAL_SECONDS)
         self._ends_at = since + self._lease_seconds
-        self._unanswered = 0
+        self._failed_renewals = 0
         self._closed = Event()
         self._threads: list[Thread] = []
 
     def __enter__(self) -> Heartbeat:
         self._threads = [
-            Thread(target=in_context(self._beat_on), name="icepack-heartbeat", daemon=True),
-            # A thread of its own: the other may hang in a call to a database that does not answer.
-            Thread(target=in_context(self._watch), name="icepack-lease", daemon=True),
+            Thread(target=bind_context(self._renew_until_closed), name="icepack-heartbeat", daemon=True),
+            # A separate thread, because the other one may hang in a call to a database that does not answer.
+            Thread(target=bind_context(self._watch_lease), name="icepack-lease", daemon=True),
         ]
         for thread in self._threads:
             thread.start()
@@ -79,30 +83,33 @@ class Heartbeat(AbstractContextManager["Heartbeat"]):
     ) -> None:
         self._closed.set()
         for thread in self._threads:
-            thread.join(LAST_WAIT_SECONDS)
+            thread.join(JOIN_SECONDS)
 
     def confirm(self) -> None:
-        """Ask right now; raises Cancelled when the right is gone. No answer is no loss while the lease lasts."""
-        self._beat()
+        """Renews immediately; raises Cancelled if the claim or lock is lost.
+
+        A renewal that gets no answer is no loss while the lease lasts.
+        """
+        self._renew_now()
         if self.lost is not None:
             raise Cancelled(str(self.lost)) from self.lost
-        if self._is_over():
+        if self._is_lease_over():
             self._expire()
-            raise Cancelled("The lease ended before it could be renewed.")
+            raise Cancelled("The lease expired before it could be renewed.")
 
     def lose(self, reason: IcepackError) -> None:
         self.lost = reason
         self._stop_work(str(reason))
 
-    def _beat_on(self) -> None:
+    def _renew_until_closed(self) -> None:
         due = self._clock() + self._interval
         while not self._closed.wait(min(TICK_SECONDS, self._interval)):
-            self._each_second()
+            self._on_tick()
             if self._clock() >= due and self.lost is None:
-                answered = self._beat()
-                due = self._clock() + (self._interval if answered else self._interval / BEATS_PER_LEASE)
+                is_answered = self._renew_now()
+                due = self._clock() + (self._interval if is_answered else self._interval / BEATS_PER_LEASE)
 
-    def _beat(self) -> bool:
+    def _renew_now(self) -> bool:
         asked_at = self._clock()
         try:
             asked_to_cancel = self._renew()
@@ -110,31 +117,31 @@ class Heartbeat(AbstractContextManager["Heartbeat"]):
             self.lose(exc)
             return True
         except Exception as exc:
-            self._unanswered += 1
-            if self._unanswered == 1:
-                log.warning("a heartbeat was not answered: %s", exc)
+            self._failed_renewals += 1
+            if self._failed_renewals == 1:
+                log.warning("heartbeat failed: %s", exc)
             return False
-        self._unanswered = 0
+        self._failed_renewals = 0
         self._ends_at = max(self._ends_at, asked_at + self._lease_seconds)
         if asked_to_cancel and not self.asked_to_cancel:
             self.asked_to_cancel = True
-            self._stop_work("asked to cancel")
+            self._stop_work("cancellation was requested")
         return True
 
-    def _watch(self) -> None:
+    def _watch_lease(self) -> None:
         while not self._closed.wait(min(max(self._ends_at - self._clock(), 0.0), TICK_SECONDS)):
-            if self._is_over():
+            if self._is_lease_over():
                 self._expire()
                 return
 
-    def _is_over(self) -> bool:
+    def _is_lease_over(self) -> bool:
         return self._clock() >= self._ends_at
 
     def _expire(self) -> None:
         self.expired = True
-        self._stop_work("no heartbeat was answered for a whole lease")
+        self._stop_work("no heartbeat succeeded for a whole lease")
 
-    def _stop_work(self, why: str) -> None:
+    def _stop_work(self, reason: str) -> None:
         if not (self._closed.is_set() or self.cancel.is_set()):
-            log.warning("stopping the work: %s", why)
+            log.warning("stopping work: %s", reason)
         self.cancel.set()

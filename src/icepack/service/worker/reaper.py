@@ -1,4 +1,7 @@
-"""The reaper's round: jobs whose worker died go back to the queue, or fail with their last attempt."""
+"""Reclaims the jobs of dead workers in a background thread.
+
+A reclaimed job returns to the queue, or fails if it has no attempts left.
+"""
 
 from __future__ import annotations
 
@@ -14,42 +17,45 @@ from icepack.errors import EnvironmentFault
 
 log = logging.getLogger(__name__)
 
-LAST_WAIT_SECONDS = 1.0
+# How long to wait at the end for an iteration that is still running.
+JOIN_SECONDS = 1.0
 
 
-class Reaper(Protocol):
+class PeriodicReaper(Protocol):
+    """Reclaims jobs whose lease has expired; called at an interval."""
+
     @property
     def interval(self) -> timedelta: ...
 
     def tick(self) -> list[Job]:
-        """The jobs that were taken back."""
+        """Returns the jobs that were reclaimed."""
         ...
 
 
 @contextmanager
-def reaping(reaper: Reaper) -> Iterator[None]:
-    """Reaps in the background; any number of processes may."""
+def run_reaper(reaper: PeriodicReaper) -> Iterator[None]:
+    """Runs the reaper in the background; any number of processes may do so."""
     done = Event()
-    thread = Thread(target=_reap_on, args=(reaper, done), name="icepack-reaper", daemon=True)
+    thread = Thread(target=_reap_until, args=(reaper, done), name="icepack-reaper", daemon=True)
     thread.start()
     try:
         yield
     finally:
         done.set()
-        thread.join(LAST_WAIT_SECONDS)
+        thread.join(JOIN_SECONDS)
 
 
-def _reap_on(reaper: Reaper, done: Event) -> None:
-    """Nothing that goes wrong ends it."""
-    away = False
+def _reap_until(reaper: PeriodicReaper, done: Event) -> None:
+    """Reaps until `done` is set; no failure ends it."""
+    is_unavailable = False
     while not done.wait(reaper.interval.total_seconds()):
         try:
             for job in reaper.tick():
-                log.warning("job %s was held past its lease and is %s now", job.id, job.state)
-            away = False
+                log.warning("job %s was held past its lease and is now %s", job.id, job.state)
+            is_unavailable = False
         except EnvironmentFault as exc:
-            if not away:
-                log.warning("the reaper has lost the database: %s", exc)
-            away = True
+            if not is_unavailable:
+                log.warning("reaper has lost the database: %s", exc)
+            is_unavailable = True
         except Exception:
-            log.exception("the reaper stumbled")
+            log.exception("reaper iteration failed")

@@ -1,4 +1,4 @@
-"""A worker as a child process: started again when it ends, so that a failure of Spark's is nobody else's."""
+"""Runs a worker as a child process and restarts it when it ends, so that a failure of Spark affects only the child."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from icepack.service.retry import Backoff
 
 log = logging.getLogger(__name__)
 
-RAN_WELL_SECONDS = 60.0
+# A child that has run for this long is restarted without a longer delay than after a first failure.
+HEALTHY_AFTER_SECONDS = 60.0
+# How long the child may take to end after it was asked to.
 GRACE_SECONDS = 60.0
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 
 class Supervisor:
-    """The child's standard input is a pipe of ours: when that closes, by whatever death, the child ends too."""
+    """Keeps the child running.
+
+    The child's standard input is a pipe that we hold open: if this process dies, the pipe closes and the child ends.
+    """
 
     def __init__(
         self,
@@ -26,25 +31,25 @@ class Supervisor:
         *,
         backoff: Backoff | None = None,
         grace_seconds: float = GRACE_SECONDS,
-        ran_well_seconds: float = RAN_WELL_SECONDS,
+        healthy_after_seconds: float = HEALTHY_AFTER_SECONDS,
         elapsed_seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._command = list(command)
-        self._backoff = backoff or Backoff(first_seconds=1.0, longest_seconds=60.0)
+        self._backoff = backoff or Backoff(initial_seconds=1.0, max_seconds=60.0)
         self._grace_seconds = grace_seconds
-        self._ran_well_seconds = ran_well_seconds
+        self._healthy_after_seconds = healthy_after_seconds
         self._elapsed_seconds = elapsed_seconds
         self._stop = Event()
         self._lock = Lock()
         self._child: subprocess.Popen[bytes] | None = None
-        self._thread = Thread(target=self._look_after, name="icepack-supervisor")
+        self._thread = Thread(target=self._restart_until_stopped, name="icepack-supervisor")
         self.starts = 0
 
     def start(self) -> None:
         self._thread.start()
 
     def stop(self) -> None:
-        """Asks the child to end, waits for it, and ends it by force when that takes too long."""
+        """Terminates the child, waits for it, and kills it if it takes too long."""
         self._stop.set()
         with self._lock:
             if self._child is not None and self._child.poll() is None:
@@ -57,35 +62,35 @@ class Supervisor:
         child = self._child
         return child.pid if child is not None and child.poll() is None else None
 
-    def trouble(self) -> str:
-        """Empty while the child runs."""
-        return "" if self.pid is not None else "The worker has ended and is started again."
+    def describe_failure(self) -> str:
+        """Returns an empty string while the child is running."""
+        return "" if self.pid is not None else "The worker process has ended and is being restarted."
 
-    def _look_after(self) -> None:
+    def _restart_until_stopped(self) -> None:
         failures = 0
         while not self._stop.is_set():
-            began = self._elapsed_seconds()
+            started_at = self._elapsed_seconds()
             code = self._run()
             if self._stop.is_set():
                 return
-            ran_well = self._elapsed_seconds() - began >= self._ran_well_seconds
-            failures = 1 if ran_well else failures + 1
-            pause = self._backoff.pause_seconds(failures)
-            log.warning("the worker ended with code %s and is started again in %.1f seconds", code, pause)
-            self._stop.wait(pause)
+            was_healthy = self._elapsed_seconds() - started_at >= self._healthy_after_seconds
+            failures = 1 if was_healthy else failures + 1
+            delay_seconds = self._backoff.delay_seconds(failures)
+            log.warning("worker ended with code %s and is restarted in %.1f seconds", code, delay_seconds)
+            self._stop.wait(delay_seconds)
 
     def _run(self) -> int:
-        """Until it ends, or does not end soon enough once told to."""
+        """Runs the child until it ends, or is killed because it did not end in time."""
         with self._lock:
             if self._stop.is_set():
                 return 0
-            # In a session of its own: Ctrl-C is meant for us, who then tell the child once.
+            # A separate session, so that Ctrl-C reaches only us; we then terminate the child once.
             self._child = child = subprocess.Popen(self._command, stdin=subprocess.PIPE, start_new_session=True)
             self.starts += 1
         try:
             while True:
                 try:
-                    return child.wait(LOOK_SECONDS)
+                    return child.wait(POLL_SECONDS)
                 except subprocess.TimeoutExpired:
                     if self._stop.is_set():
                         return self._end(child)
@@ -97,6 +102,6 @@ class Supervisor:
         try:
             return child.wait(self._grace_seconds)
         except subprocess.TimeoutExpired:
-            log.error("the worker did not end within %.0f seconds and is killed", self._grace_seconds)
+            log.error("worker did not end within %.0f seconds and is killed", self._grace_seconds)
             child.kill()
             return child.wait()

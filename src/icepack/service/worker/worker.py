@@ -1,4 +1,4 @@
-"""The worker: claims a job, runs it while its claim is kept alive, and says how it ended."""
+"""The worker: claims a job, runs it while it renews the claim, and writes the result."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from threading import Event
 from uuid import uuid4
 
 from icepack.domain.job import Claim
-from icepack.domain.ports.queue import Attendance
+from icepack.domain.ports.queue import WorkerRegistry
 from icepack.errors import EnvironmentFault
-from icepack.service.worker.context import Desk, WorkEnd
 from icepack.service.worker.heartbeat import elapsed_seconds
-from icepack.service.worker.job_execution import Assignment
-from icepack.service.worker.reaper import reaping
-from icepack.tracing import about
+from icepack.service.worker.job_execution import JobExecution, JobRunner, WorkResult
+from icepack.service.worker.reaper import PeriodicReaper, run_reaper
+from icepack.tracing import log_context
 
 log = logging.getLogger(__name__)
 
 
-def worker_name() -> str:
+def generate_worker_name() -> str:
     return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:8]}"
 
 
@@ -31,80 +30,92 @@ def always() -> bool:
 
 
 class Worker:
-    """Works on one job at a time, one after the other or only one."""
+    """Runs queued jobs, one at a time."""
 
-    def __init__(self, desk: Desk, *, name: str | None = None, is_fit: Callable[[], bool] = always) -> None:
-        self.name = name or worker_name()
-        self._desk = desk
-        self._is_fit = is_fit
+    def __init__(
+        self,
+        job_runner: JobRunner,
+        *,
+        reaper: PeriodicReaper | None = None,
+        registry: WorkerRegistry | None = None,
+        name: str | None = None,
+        is_healthy: Callable[[], bool] = always,
+    ) -> None:
+        self.name = name or generate_worker_name()
+        self._job_runner = job_runner
+        self._options = job_runner.options
+        self._reaper = reaper
+        self._registry = registry
+        self._is_healthy = is_healthy
         self._stop = Event()
-        self._current: Assignment | None = None
+        self._current: JobExecution | None = None
 
     def stop(self) -> None:
-        """Claim no more; the running job is cancelled, and handed back if nothing was committed."""
+        """Claims no more jobs; cancels the running job and hands it back if it has committed nothing."""
         self._stop.set()
         current = self._current
         if current is not None:
             current.stop()
 
-    def work_once(self) -> WorkEnd:
+    def run_one_job(self) -> WorkResult:
         claimed = self._claim()
         if claimed is None:
-            return WorkEnd.IDLE
-        claim, since = claimed
-        self._current = assignment = Assignment(self._desk, claim, since)
-        with about(job_id=str(claim.job_id), table=str(claim.table), trace_id=assignment.trace.trace_id):
-            return self._carry_out(assignment, claim)
+            return WorkResult.IDLE
+        claim, claimed_at = claimed
+        self._current = execution = self._job_runner.start(claim, claimed_at)
+        with log_context(job_id=str(claim.job_id), table=str(claim.table), trace_id=execution.trace.trace_id):
+            return self._run(execution, claim)
 
-    def _carry_out(self, assignment: Assignment, claim: Claim) -> WorkEnd:
-        log.info("job %s: %s on %s, attempt %d", claim.job_id, claim.job.kind, claim.table, claim.job.attempts)
+    def _run(self, execution: JobExecution, claim: Claim) -> WorkResult:
+        job = claim.job
+        log.info("job %s started: %s on %s, attempt %d", claim.job_id, job.kind, claim.table, job.attempts)
         if self._stop.is_set():
-            assignment.stop()
+            execution.stop()
         try:
-            end = assignment.carry_out()
+            result = execution.run()
         finally:
             self._current = None
-        log.info("job %s: %s", claim.job_id, end)
-        return end
+        log.info("job %s ended: %s", claim.job_id, result)
+        return result
 
-    def work_on(self) -> WorkEnd:
-        """Job after job until told to stop, reaping what dead workers left; how the last one ended."""
-        with reaping(self._desk.reaper) if self._desk.reaper else nullcontext():
-            end = self._work_until_stopped()
-        self._tell(lambda attendance: attendance.leave(self.name))
-        return end
+    def run_until_stopped(self) -> WorkResult:
+        """Runs jobs until the worker is stopped, and reclaims jobs of dead workers; returns the last job's result."""
+        with run_reaper(self._reaper) if self._reaper else nullcontext():
+            result = self._run_jobs()
+        self._update_registry(lambda registry: registry.unregister(self.name))
+        return result
 
-    def _work_until_stopped(self) -> WorkEnd:
-        end = WorkEnd.IDLE
+    def _run_jobs(self) -> WorkResult:
+        result = WorkResult.IDLE
         while not self._stop.is_set():
-            end = self.work_once()
-            if not self._is_fit():
-                log.error("the engine has died; a new worker must go on")
-                return WorkEnd.RETURNED
-            if end is WorkEnd.IDLE:
-                self._tell(lambda attendance: attendance.attend(self.name, self._desk.terms.presence))
-                self._stop.wait(self._desk.terms.poll.total_seconds())
-        return end
+            result = self.run_one_job()
+            if not self._is_healthy():
+                log.error("engine is not usable any more; a new worker process has to continue")
+                return WorkResult.RETURNED
+            if result is WorkResult.IDLE:
+                self._update_registry(lambda registry: registry.register(self.name, self._options.registration_lease))
+                self._stop.wait(self._options.poll.total_seconds())
+        return result
 
-    def _tell(self, say: Callable[[Attendance], None]) -> None:
-        """Being counted is nice to have: a database that is away is the claim's to complain about."""
+    def _update_registry(self, update: Callable[[WorkerRegistry], None]) -> None:
+        """Ignores a lost database: the registry is only informative, and the next claim reports the outage."""
         try:
-            if self._desk.attendance is not None:
-                say(self._desk.attendance)
+            if self._registry is not None:
+                update(self._registry)
         except EnvironmentFault as exc:
-            log.debug("not counted: %s", exc)
+            log.debug("worker registry could not be updated: %s", exc)
 
     def _claim(self) -> tuple[Claim, float] | None:
-        """The claim, and the moment from which its lease surely lasts by our own clock."""
+        """Returns the claim, and the time by our own clock from which its lease certainly runs."""
         if self._stop.is_set():
             return None
 
-        def ask() -> tuple[Claim | None, float]:
+        def claim_job() -> tuple[Claim | None, float]:
             asked_at = elapsed_seconds()
-            return self._desk.jobs.claim(self.name, self._desk.terms.lease), asked_at
+            return self._job_runner.jobs.claim(self.name, self._options.lease), asked_at
 
         try:
-            claim, asked_at = self._desk.patience.insist("Claiming a job", ask, give_up=self._stop)
+            claim, asked_at = self._job_runner.database_retry.run("claiming a job", claim_job, stop=self._stop)
         except EnvironmentFault:
             return None
         return None if claim is None else (claim, asked_at)

@@ -1,4 +1,7 @@
-"""What was set through the API, in SQLite or PostgreSQL: one document for each kind, with a version."""
+"""Settings changed through the API, in SQLite or PostgreSQL. Implements the port `OverrideStore`.
+
+There is one versioned document for each kind of setting.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, insert, select, update
 
-from icepack.domain.ports.access import Overrides, OverrideStore, VersionConflict
+from icepack.domain.ports.overrides import Overrides, OverrideStore, VersionConflict
 from icepack.store.schema import overrides
 from icepack.store.sql.clock import DatabaseClock
-from icepack.store.sql.errors import plain_faults
-from icepack.store.sql.text import storable
-from icepack.store.sql.transaction import reading, writing
+from icepack.store.sql.errors import translate_errors
+from icepack.store.sql.text import clean_text
+from icepack.store.sql.transaction import read_connection, write_transaction
 
 
 class SqlOverrideStore(OverrideStore):
@@ -21,28 +24,28 @@ class SqlOverrideStore(OverrideStore):
         self._clock = clock or DatabaseClock()
 
     def read(self, kind: str) -> Overrides:
-        with plain_faults(self._engine.url), reading(self._engine) as connection:
-            return _to_overrides(_row(connection, kind))
+        with translate_errors(self._engine.url), read_connection(self._engine) as connection:
+            return _to_overrides(_read_row(connection, kind))
 
     def replace(self, kind: str, entries: Sequence[Mapping[str, Any]], *, expected: int | None, by: str) -> Overrides:
-        with plain_faults(self._engine.url), writing(self._engine) as connection:
-            before = _to_overrides(_row(connection, kind, lock=True))
+        with translate_errors(self._engine.url), write_transaction(self._engine) as connection:
+            before = _to_overrides(_read_row(connection, kind, lock=True))
             if expected is not None and expected != before.version:
                 raise VersionConflict(before.version)
             values = {
                 "entries": [dict(entry) for entry in entries],
                 "version": before.version + 1,
                 "changed_at": self._clock.now(),
-                "changed_by": storable(by),
+                "changed_by": clean_text(by),
             }
             if before.version:
                 connection.execute(update(overrides).where(overrides.c.kind == kind).values(values))
             else:
                 connection.execute(insert(overrides).values(kind=kind, **values))
-            return _to_overrides(_row(connection, kind))
+            return _to_overrides(_read_row(connection, kind))
 
 
-def _row(connection: Connection, kind: str, *, lock: bool = False) -> Row[Any] | None:
+def _read_row(connection: Connection, kind: str, *, lock: bool = False) -> Row[Any] | None:
     statement = select(overrides).where(overrides.c.kind == kind)
     return connection.execute(statement.with_for_update() if lock else statement).one_or_none()
 

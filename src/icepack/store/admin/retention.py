@@ -1,4 +1,4 @@
-"""Keeps the database from growing without bound, a small transaction at a time."""
+"""Deletes old records in small transactions. Implements the port `Retention`."""
 
 from __future__ import annotations
 
@@ -7,31 +7,32 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Column, ColumnElement, Connection, Engine, and_, delete, exists, not_, select, true, tuple_
 
-from icepack.domain.ports.queue import KeepFor, Pruned, Retention
+from icepack.domain.ports.history import PruneResult, Retention, RetentionPeriods
 from icepack.domain.run import RunState
-from icepack.store.admin.interrupted_runs import CutOff
-from icepack.store.metrics.totals import count_ended
+from icepack.store.admin.interrupted_runs import InterruptedRuns
+from icepack.store.metrics.totals import add_ended_to_totals
 from icepack.store.schema import (
-    NO_JOB,
+    EVENT_WITHOUT_JOB,
     audit_events,
     events,
     fleet_days,
     health_assessments,
     job_keys,
     jobs,
-    lanes,
     runs,
+    table_slots,
     table_statuses,
     trusted_classes,
 )
 from icepack.store.sql.clock import DatabaseClock
-from icepack.store.sql.errors import plain_faults
-from icepack.store.sql.transaction import reading, writing
+from icepack.store.sql.errors import translate_errors
+from icepack.store.sql.transaction import read_connection, write_transaction
 
+# Number of rows that one transaction deletes.
 BATCH_ROWS = 1000
 
 _newer = runs.alias("newer")
-# What the next recommendation is made from stays, however old: one run per table and action.
+# The last success of each action on a table is kept, however old: recommendations are based on it.
 _LAST_SUCCESS = and_(
     runs.c.state == RunState.SUCCEEDED.value,
     ~exists().where(
@@ -41,11 +42,11 @@ _LAST_SUCCESS = and_(
         _newer.c.finished_at > runs.c.finished_at,
     ),
 )
-_IDLE = and_(
-    lanes.c.owner.is_(None),
-    lanes.c.head_number.is_(None),
-    lanes.c.wakes_at.is_(None),
-    ~exists().where(jobs.c.table_name == lanes.c.table_name),
+_SLOT_IDLE = and_(
+    table_slots.c.owner.is_(None),
+    table_slots.c.head_number.is_(None),
+    table_slots.c.wakes_at.is_(None),
+    ~exists().where(jobs.c.table_name == table_slots.c.table_name),
 )
 
 
@@ -53,19 +54,19 @@ class SqlRetention(Retention):
     def __init__(self, engine: Engine, clock: DatabaseClock | None = None, batch_rows: int = BATCH_ROWS) -> None:
         self._engine = engine
         self._clock = clock or DatabaseClock()
-        self._batch = batch_rows
+        self._batch_rows = batch_rows
 
-    def prune(self, keep: KeepFor) -> Pruned:
-        """What is younger by the database's clock stays; so does what is still queued, running or held."""
-        with plain_faults(self._engine.url):
-            CutOff(self._engine, self._clock).mark()
-            now = self._now()
+    def prune(self, keep: RetentionPeriods) -> PruneResult:
+        """Delete records older than their period by the database's clock, except what is queued, running or held."""
+        with translate_errors(self._engine.url):
+            InterruptedRuns(self._engine, self._clock).mark()
+            now = self._read_clock()
             self._prune_days(now, keep.statuses)
-            return Pruned(
+            return PruneResult(
                 runs=self._prune(runs.c.started_at, now, keep.runs, not_(_LAST_SUCCESS)),
                 jobs=self._prune_jobs(now, keep.jobs),
-                events=self._prune(events.c.at, now, keep.jobs, NO_JOB),
-                lanes=self._in_batches(self._drop_idle_lanes),
+                events=self._prune(events.c.at, now, keep.jobs, EVENT_WITHOUT_JOB),
+                lanes=self._in_batches(self._delete_idle_slots),
                 statuses=self._prune(table_statuses.c.observed_at, now, keep.statuses),
                 assessments=self._prune(health_assessments.c.assessed_at, now, keep.assessments),
                 audit=self._prune(audit_events.c.at, now, keep.audit),
@@ -75,49 +76,49 @@ class SqlRetention(Retention):
     def _prune_days(self, now: datetime, keep: timedelta | None) -> None:
         if keep is not None:
             old = delete(fleet_days).where(fleet_days.c.day < (now - keep).date().isoformat())
-            with writing(self._engine) as connection:
+            with write_transaction(self._engine) as connection:
                 connection.execute(old)
 
-    def _now(self) -> datetime:
-        with reading(self._engine) as connection:
+    def _read_clock(self) -> datetime:
+        with read_connection(self._engine) as connection:
             return connection.execute(select(self._clock.now())).scalar_one()
 
     def _prune(
-        self, at: Column[datetime], now: datetime, keep: timedelta | None, spared: ColumnElement[bool] | None = None
+        self, at: Column[datetime], now: datetime, keep: timedelta | None, condition: ColumnElement[bool] | None = None
     ) -> int:
         if keep is None:
             return 0
         table = at.table
         keys = tuple_(*table.primary_key)
-        old = select(*table.primary_key).where(at < now - keep, true() if spared is None else spared)
-        doomed = delete(table).where(keys.in_(old.order_by(at).limit(self._batch)))
-        return self._in_batches(lambda connection: connection.execute(doomed).rowcount)
+        old = select(*table.primary_key).where(at < now - keep, true() if condition is None else condition)
+        statement = delete(table).where(keys.in_(old.order_by(at).limit(self._batch_rows)))
+        return self._in_batches(lambda connection: connection.execute(statement).rowcount)
 
     def _prune_jobs(self, now: datetime, keep: timedelta | None) -> int:
-        """With their events and keys, once they are in the totals; only jobs that have ended have an end to be old."""
+        """Delete finished jobs that are in the metric totals, with their events and keys."""
         if keep is None:
             return 0
-        count_ended(self._engine)
+        add_ended_to_totals(self._engine)
         ended = select(jobs.c.id).where(jobs.c.finished_at < now - keep, jobs.c.counted).order_by(jobs.c.finished_at)
 
-        def drop(connection: Connection) -> int:
-            ids = connection.scalars(ended.limit(self._batch)).all()
+        def delete_batch(connection: Connection) -> int:
+            ids = connection.scalars(ended.limit(self._batch_rows)).all()
             connection.execute(delete(events).where(events.c.job_id.in_(ids)))
             connection.execute(delete(job_keys).where(job_keys.c.job_id.in_(ids)))
             connection.execute(delete(jobs).where(jobs.c.id.in_(ids)))
             return len(ids)
 
-        return self._in_batches(drop)
+        return self._in_batches(delete_batch)
 
-    def _drop_idle_lanes(self, connection: Connection) -> int:
-        idle = select(lanes.c.table_name).where(_IDLE).limit(self._batch)
-        # Asked again of each row as it is locked: a submission may have come in between.
-        return connection.execute(delete(lanes).where(lanes.c.table_name.in_(idle), _IDLE)).rowcount
+    def _delete_idle_slots(self, connection: Connection) -> int:
+        idle = select(table_slots.c.table_name).where(_SLOT_IDLE).limit(self._batch_rows)
+        # The condition is checked again on each locked row: a job may have been submitted meanwhile.
+        return connection.execute(delete(table_slots).where(table_slots.c.table_name.in_(idle), _SLOT_IDLE)).rowcount
 
-    def _in_batches(self, drop: Callable[[Connection], int]) -> int:
-        dropped, last = 0, self._batch
-        while last >= self._batch:
-            with writing(self._engine) as connection:
-                last = drop(connection)
-            dropped += last
-        return dropped
+    def _in_batches(self, delete_batch: Callable[[Connection], int]) -> int:
+        deleted, last = 0, self._batch_rows
+        while last >= self._batch_rows:
+            with write_transaction(self._engine) as connection:
+                last = delete_batch(connection)
+            deleted += last
+        return deleted

@@ -1,4 +1,4 @@
-"""Alembic's entry: migrates over the caller's connection, inside the caller's transaction."""
+"""Alembic's entry point: runs migrations on the caller's connection, inside the caller's transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Lists to show, read straight from their rows: nothing is taken apart only to be put together again."""
+"""Read-only queries for the API in SQLite or PostgreSQL. Implements the port `FleetQueries`.
+
+JSON documents are returned as they are stored, without converting them to domain objects and back.
+"""
 
 from __future__ import annotations
 
@@ -8,212 +11,213 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Engine, Integer, Select, Text, and_, bindparam, func, select
+from sqlalchemy import ColumnElement, Engine, Integer, Select, Table, Text, and_, bindparam, func, select
 
-from icepack.domain.access import EVERYTHING, Scopes
+from icepack.domain.access import ALL_TABLES, Scopes
 from icepack.domain.actions import ActionKind
 from icepack.domain.job import JOB_VERSION, JobEvent, JobFilter, JobProgress, JobState
 from icepack.domain.observability.fleet_trend import TrendPoint
-from icepack.domain.ports.access import (
-    Board,
+from icepack.domain.ports.queries import (
     Committer,
     CostLine,
     CostSum,
     Document,
+    FleetQueries,
     JobDocuments,
-    JobText,
+    JobListItem,
     RunDocuments,
     RunningJob,
     TableDocument,
     WorkerCounts,
 )
 from icepack.domain.run import RunState
-from icepack.domain.serialization import from_json, to_json
+from icepack.domain.serialization import to_json
 from icepack.domain.table import TableId
-from icepack.store.queries.job_list import JobTexts
-from icepack.store.queue.rows import conditions, to_event
+from icepack.store.queries.job_filters import filter_conditions, filter_values
+from icepack.store.queries.job_list import JobListQuery
+from icepack.store.queue.rows import (
+    JOB_COLUMNS,
+    LISTED_FIELDS,
+    RUNNING_JOB_COLUMNS,
+    to_document,
+    to_event,
+    to_running_job,
+)
 from icepack.store.schema import (
-    DUE,
     EFFECT_COLUMNS,
-    HELD,
+    JOB_DUE,
+    SLOT_HELD,
     cache_rows,
-    constant,
     events,
     fleet_days,
     job_keys,
     jobs,
-    lanes,
     runs,
+    table_slots,
     table_statuses,
     workers,
 )
 from icepack.store.sql.clock import DatabaseClock
-from icepack.store.sql.dates import day_of
-from icepack.store.sql.errors import plain_faults
-from icepack.store.sql.query import Query
-from icepack.store.sql.scopes import within
-from icepack.store.sql.text import storable
-from icepack.store.sql.transaction import reading
-from icepack.store.table_cache import visible
+from icepack.store.sql.dates import utc_date
+from icepack.store.sql.errors import translate_errors
+from icepack.store.sql.query import PreparedQuery
+from icepack.store.sql.scopes import scope_condition
+from icepack.store.sql.text import clean_text
+from icepack.store.sql.transaction import read_connection
+from icepack.store.sql.types import text_literal
+from icepack.store.table_cache import select_visible
 
-_HEAVY = ("details", "digest", "catalog", "namespace")
-_LISTED = [column for column in jobs.c if column.name not in {*_HEAVY, "counted"}]
-# Plain text: the names that columns have are of a kind of their own, which takes long to write as JSON.
-_NAMES = tuple(str(column.name) for column in _LISTED)
-_SPANS = ("estimated_dollars", "estimated_seconds", "realised_seconds")
-_COUNTS = ("get_requests", "put_requests", *EFFECT_COLUMNS)
+_FLOAT_SUMS = ("estimated_dollars", "estimated_seconds", "realised_seconds")
+_INTEGER_SUMS = ("get_requests", "put_requests", *EFFECT_COLUMNS)
 _DAY_SUMS = ("tables", "score_sum", "data_files", "delete_files", "bytes", "records")
 _NO_PROGRESS = to_json(JobProgress())
-_DOCUMENTS = (cache_rows.c.status, cache_rows.c.health, cache_rows.c.recommendation)
+_TABLE_DOCUMENTS = (cache_rows.c.status, cache_rows.c.health, cache_rows.c.recommendation)
 
 
-class SqlBoard(Board):
+class SqlFleetQueries(FleetQueries):
     def __init__(self, engine: Engine, clock: DatabaseClock | None = None) -> None:
         self._engine = engine
         self._clock = clock or DatabaseClock()
-        self._texts = JobTexts(engine)
-        named, rows = bindparam("table", type_=Text), bindparam("rows", type_=Integer)
-        self._table = Query(engine, visible(*_DOCUMENTS).where(cache_rows.c.table_name == named))
-        newest = (runs.c.started_at.desc(), runs.c.job_id.desc())
-        run_rows = select(runs.c.record, runs.c.started_at).where(runs.c.table_name == named)
-        self._runs = Query(engine, run_rows.order_by(*newest).limit(rows))
-        older = runs.c.started_at < bindparam("before", type_=runs.c.started_at.type)
-        self._older_runs = Query(engine, run_rows.where(older).order_by(*newest).limit(rows))
-        seen_at = table_statuses.c.observed_at
-        points = select(seen_at, table_statuses.c.totals).where(table_statuses.c.table_name == named)
-        self._points = Query(engine, points.order_by(seen_at.desc()).limit(rows))
+        self._job_list = JobListQuery(engine)
+        name, limit = bindparam("table", type_=Text), bindparam("limit_rows", type_=Integer)
+        self._select_table = PreparedQuery(
+            engine, select_visible(*_TABLE_DOCUMENTS).where(cache_rows.c.table_name == name)
+        )
+        newest_first = (runs.c.started_at.desc(), runs.c.job_id.desc())
+        of_table = select(runs.c.record, runs.c.started_at).where(runs.c.table_name == name)
+        self._select_runs = PreparedQuery(engine, of_table.order_by(*newest_first).limit(limit))
+        older = of_table.where(runs.c.started_at < bindparam("before", type_=runs.c.started_at.type))
+        self._select_older_runs = PreparedQuery(engine, older.order_by(*newest_first).limit(limit))
+        observed_at = table_statuses.c.observed_at
+        points = select(observed_at, table_statuses.c.totals).where(table_statuses.c.table_name == name)
+        self._select_points = PreparedQuery(engine, points.order_by(observed_at.desc()).limit(limit))
 
     def jobs(
-        self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
+        self, wanted: JobFilter, scopes: Scopes = ALL_TABLES, *, limit: int = 50, before: int | None = None
     ) -> JobDocuments:
-        mine = within(jobs, scopes, self._engine.dialect)
-        statement = select(*_LISTED).where(mine, *conditions(wanted, before)).order_by(jobs.c.number.desc())
-        rows = self._rows(statement.limit(limit + 1))
-        found = tuple(job_document(row) for row in rows[:limit])
-        return JobDocuments(jobs=found, next_before=found[-1]["number"] if len(rows) > limit else None)
+        values = filter_values(wanted, before)
+        statement = select(*(JOB_COLUMNS[name] for name in LISTED_FIELDS))
+        statement = statement.where(self._visible(jobs, scopes), *filter_conditions(values))
+        rows = self._fetch(statement.order_by(jobs.c.number.desc()).limit(limit + 1), values)
+        documents = tuple(_job_document(row) for row in rows[:limit])
+        return JobDocuments(jobs=documents, next_before=documents[-1]["number"] if len(rows) > limit else None)
 
-    def job_texts(
-        self, wanted: JobFilter, scopes: Scopes = EVERYTHING, *, limit: int = 50, before: int | None = None
-    ) -> tuple[list[JobText], int | None]:
-        with plain_faults(self._engine.url):
-            found = self._texts.page(wanted, scopes, limit + 1, before)
-        return found[:limit], found[limit - 1].number if len(found) > limit else None
+    def list_jobs_as_json(
+        self, wanted: JobFilter, scopes: Scopes = ALL_TABLES, *, limit: int = 50, before: int | None = None
+    ) -> tuple[list[JobListItem], int | None]:
+        with translate_errors(self._engine.url):
+            items = self._job_list.fetch_page(wanted, scopes, limit + 1, before)
+        return items[:limit], items[limit - 1].number if len(items) > limit else None
 
-    def job_counts(self, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]:
-        mine = within(jobs, scopes, self._engine.dialect)
-        found = {row[0]: row[1] for row in self._rows(select(jobs.c.state, func.count()).where(mine).group_by("state"))}
-        return {state: found.get(state.value, 0) for state in JobState}
+    def job_counts(self, scopes: Scopes = ALL_TABLES) -> Mapping[JobState, int]:
+        statement = select(jobs.c.state, func.count()).where(self._visible(jobs, scopes)).group_by("state")
+        counts = {row[0]: row[1] for row in self._fetch(statement)}
+        return {state: counts.get(state.value, 0) for state in JobState}
 
-    def ended_counts(self, since: datetime, scopes: Scopes = EVERYTHING) -> Mapping[JobState, int]:
-        mine = within(jobs, scopes, self._engine.dialect)
-        ended = select(jobs.c.state, func.count()).where(jobs.c.finished_at >= since, mine).group_by("state")
-        found = {row[0]: row[1] for row in self._rows(ended)}
-        return {state: found.get(state.value, 0) for state in JobState if state.is_final}
+    def ended_counts(self, since: datetime, scopes: Scopes = ALL_TABLES) -> Mapping[JobState, int]:
+        is_recent = jobs.c.finished_at >= since
+        statement = select(jobs.c.state, func.count()).where(is_recent, self._visible(jobs, scopes)).group_by("state")
+        counts = {row[0]: row[1] for row in self._fetch(statement)}
+        return {state: counts.get(state.value, 0) for state in JobState if state.is_final}
 
-    def trend(self, since: date, scopes: Scopes = EVERYTHING) -> list[TrendPoint]:
-        mine = within(fleet_days, scopes, self._engine.dialect)
+    def trend(self, since: date, scopes: Scopes = ALL_TABLES) -> list[TrendPoint]:
         sums = [func.sum(fleet_days.c[name]) for name in _DAY_SUMS]
-        statement = select(fleet_days.c.day, *sums).where(fleet_days.c.day >= since.isoformat(), mine)
-        rows = self._rows(statement.group_by(fleet_days.c.day).order_by(fleet_days.c.day))
-        return [_trend_point(row[0], dict(zip(_DAY_SUMS, map(int, row[1:]), strict=True))) for row in rows]
+        is_recent = fleet_days.c.day >= since.isoformat()
+        statement = select(fleet_days.c.day, *sums).where(is_recent, self._visible(fleet_days, scopes))
+        rows = self._fetch(statement.group_by(fleet_days.c.day).order_by(fleet_days.c.day))
+        return [_to_trend_point(row[0], dict(zip(_DAY_SUMS, map(int, row[1:]), strict=True))) for row in rows]
 
     def has_key(self, key: str) -> bool:
-        return bool(self._rows(select(job_keys.c.key).where(job_keys.c.key == storable(key))))
+        return bool(self._fetch(select(job_keys.c.key).where(job_keys.c.key == clean_text(key))))
 
     def keyed_jobs(self, prefix: str) -> list[UUID]:
-        # SQLite's LIKE takes small letters for capitals, so the beginning is compared once more.
-        exactly = func.substr(job_keys.c.key, 1, len(prefix)) == prefix
-        begins = and_(job_keys.c.key.startswith(prefix, autoescape=True), exactly)
-        statement = select(jobs.c.id).join(job_keys, job_keys.c.job_id == jobs.c.id).where(begins)
-        return [row.id for row in self._rows(statement.order_by(jobs.c.number))]
+        # SQLite's LIKE ignores case, so the prefix is compared exactly as well.
+        has_exact_prefix = func.substr(job_keys.c.key, 1, len(prefix)) == prefix
+        has_prefix = and_(job_keys.c.key.startswith(prefix, autoescape=True), has_exact_prefix)
+        statement = select(jobs.c.id).join(job_keys, job_keys.c.job_id == jobs.c.id).where(has_prefix)
+        return [row.id for row in self._fetch(statement.order_by(jobs.c.number))]
 
     def oldest_due(self) -> datetime | None:
-        head = lanes.join(jobs, jobs.c.number == lanes.c.head_number)
-        waiting = select(func.min(jobs.c.submitted_at)).select_from(head).where(DUE, lanes.c.owner.is_(None))
-        found: datetime | None = self._rows(waiting)[0][0]
-        return found
+        heads = table_slots.join(jobs, jobs.c.number == table_slots.c.head_number)
+        oldest = select(func.min(jobs.c.submitted_at)).select_from(heads).where(JOB_DUE, table_slots.c.owner.is_(None))
+        submitted_at: datetime | None = self._fetch(oldest)[0][0]
+        return submitted_at
 
     def events_after(self, number: int, *, limit: int = 1000) -> list[JobEvent]:
         statement = select(events).where(events.c.number > number, events.c.job_id.is_not(None))
-        return [to_event(row._mapping) for row in self._rows(statement.order_by(events.c.number).limit(limit))]
+        return [to_event(row._mapping) for row in self._fetch(statement.order_by(events.c.number).limit(limit))]
 
     def newest_event(self) -> int:
-        return self._rows(select(func.max(events.c.number)))[0][0] or 0
+        return self._fetch(select(func.max(events.c.number)))[0][0] or 0
 
     def running(self) -> list[RunningJob]:
-        statement = select(jobs.c.id, jobs.c.table_name, jobs.c.progress, jobs.c.action, jobs.c.started_at)
-        rows = self._rows(statement.where(jobs.c.state == constant(JobState.RUNNING.value)))
-        return [
-            RunningJob(
-                job_id=row.id,
-                table=TableId.parse(row.table_name),
-                progress=from_json(JobProgress, row.progress),
-                kind=ActionKind(row.action),
-                started_at=row.started_at,
-            )
-            for row in rows
-        ]
+        is_running = jobs.c.state == text_literal(JobState.RUNNING.value)
+        return [to_running_job(row._mapping) for row in self._fetch(select(*RUNNING_JOB_COLUMNS).where(is_running))]
 
     def workers(self) -> WorkerCounts:
         now = self._clock.now()
-        held = select(lanes.c.owner).where(HELD, lanes.c.job_number.is_not(None), lanes.c.expires_at > now)
-        busy = {row.owner for row in self._rows(held.distinct())}
-        here = {row.name for row in self._rows(select(workers.c.name).where(workers.c.expires_at > now))}
-        return WorkerCounts(busy=len(busy), idle=len(here - busy))
+        is_busy = and_(SLOT_HELD, table_slots.c.job_number.is_not(None), table_slots.c.expires_at > now)
+        busy = {row.owner for row in self._fetch(select(table_slots.c.owner).where(is_busy).distinct())}
+        registered = {row.name for row in self._fetch(select(workers.c.name).where(workers.c.expires_at > now))}
+        return WorkerCounts(busy=len(busy), idle=len(registered - busy))
 
     def table(self, table: TableId) -> TableDocument | None:
-        row = self._table.first(table=str(table))
+        row = self._select_table.fetch_one(table=str(table))
         return None if row is None else TableDocument(**row)
 
     def runs(self, table: TableId, *, limit: int = 50, before: datetime | None = None) -> RunDocuments:
-        values = {"table": str(table), "rows": limit + 1}
-        rows = self._runs.all(**values) if before is None else self._older_runs.all(**values, before=before)
-        more = rows[limit - 1]["started_at"] if len(rows) > limit else None
-        return RunDocuments(runs=tuple(row["record"] for row in rows[:limit]), next_before=more)
+        values = {"table": str(table), "limit_rows": limit + 1}
+        if before is None:
+            rows = self._select_runs.fetch_all(**values)
+        else:
+            rows = self._select_older_runs.fetch_all(**values, before=before)
+        next_before = rows[limit - 1]["started_at"] if len(rows) > limit else None
+        return RunDocuments(runs=tuple(row["record"] for row in rows[:limit]), next_before=next_before)
 
     def committers(self, table: TableId, ids: Sequence[UUID]) -> Mapping[UUID, Committer]:
-        joined = runs.outerjoin(jobs, jobs.c.id == runs.c.job_id)
-        statement = select(runs.c.job_id, runs.c.action, jobs.c.number).select_from(joined)
-        rows = self._rows(statement.where(runs.c.table_name == str(table), runs.c.job_id.in_(ids))) if ids else ()
+        if not ids:
+            return {}
+        with_job = runs.outerjoin(jobs, jobs.c.id == runs.c.job_id)
+        statement = select(runs.c.job_id, runs.c.action, jobs.c.number).select_from(with_job)
+        rows = self._fetch(statement.where(runs.c.table_name == str(table), runs.c.job_id.in_(ids)))
         return {row.job_id: Committer(action=ActionKind(row.action), has_job=row.number is not None) for row in rows}
 
     def points(self, table: TableId, *, limit: int = 200) -> list[Document]:
-        """The newest, oldest of them first, as a chart wants them."""
-        return [dict(row) for row in reversed(self._points.all(table=str(table), rows=limit))]
+        """The newest points in chronological order, for a chart."""
+        return [dict(row) for row in reversed(self._select_points.fetch_all(table=str(table), limit_rows=limit))]
 
-    def costs_by_day(self, since: datetime, scopes: Scopes = EVERYTHING) -> list[CostLine]:
-        day = day_of(runs.c.started_at)
-        return self._costs(since, scopes, day, runs.c.action)
+    def costs_by_day(self, since: datetime, scopes: Scopes = ALL_TABLES) -> list[CostLine]:
+        return self._sum_costs(since, scopes, utc_date(runs.c.started_at), runs.c.action)
 
-    def costs_by_table(self, since: datetime, scopes: Scopes = EVERYTHING, *, limit: int = 20) -> list[CostLine]:
-        lines = self._costs(since, scopes, runs.c.table_name)
+    def costs_by_table(self, since: datetime, scopes: Scopes = ALL_TABLES, *, limit: int = 20) -> list[CostLine]:
+        lines = self._sum_costs(since, scopes, runs.c.table_name)
         return sorted(lines, key=lambda line: (-line.sums.realised_seconds, line.key))[:limit]
 
-    def _costs(self, since: datetime, scopes: Scopes, *keys: Any) -> list[CostLine]:
-        sums = [func.sum(runs.c[name]) for name in (*_SPANS, *_COUNTS)]
-        statement = select(*keys, func.count(), *sums).where(self._ended(since, scopes)).group_by(*keys).order_by(*keys)
+    def _sum_costs(self, since: datetime, scopes: Scopes, *keys: Any) -> list[CostLine]:
+        """Costs of the runs that have ended, grouped by the keys."""
+        sums = [func.sum(runs.c[name]) for name in (*_FLOAT_SUMS, *_INTEGER_SUMS)]
+        has_ended = and_(runs.c.started_at >= since, runs.c.state != text_literal(RunState.RUNNING.value))
+        statement = select(*keys, func.count(), *sums).where(has_ended, self._visible(runs, scopes))
+        rows = self._fetch(statement.group_by(*keys).order_by(*keys))
         width = len(keys)
-        return [
-            CostLine(key=tuple(row[:width]), sums=_sums(row[width], row[width + 1 :])) for row in self._rows(statement)
-        ]
+        return [CostLine(key=tuple(row[:width]), sums=_to_cost_sum(row[width], row[width + 1 :])) for row in rows]
 
-    def _ended(self, since: datetime, scopes: Scopes) -> ColumnElement[bool]:
-        mine = within(runs, scopes, self._engine.dialect)
-        return and_(runs.c.started_at >= since, runs.c.state != constant(RunState.RUNNING.value), mine)
+    def _visible(self, table: Table, scopes: Scopes) -> ColumnElement[bool]:
+        return scope_condition(table, scopes, self._engine.dialect)
 
-    def _rows(self, statement: Select[Any]) -> Any:
-        with plain_faults(self._engine.url), reading(self._engine) as connection:
-            return connection.execute(statement).all()
+    def _fetch(self, statement: Select[Any], values: Mapping[str, Any] | None = None) -> Any:
+        with translate_errors(self._engine.url), read_connection(self._engine) as connection:
+            return connection.execute(statement, values).all()
 
 
-def _sums(count: int, sums: Sequence[Any]) -> CostSum:
-    """PostgreSQL's sums of whole numbers are decimals."""
-    spans = dict(zip(_SPANS, sums, strict=False))
-    counts = dict(zip(_COUNTS, map(int, sums[len(_SPANS) :]), strict=True))
-    return CostSum(runs=count, **spans, **counts)
+def _to_cost_sum(count: int, sums: Sequence[Any]) -> CostSum:
+    """Integer sums are converted because PostgreSQL returns them as decimals."""
+    floats = dict(zip(_FLOAT_SUMS, sums, strict=False))
+    integers = dict(zip(_INTEGER_SUMS, map(int, sums[len(_FLOAT_SUMS) :]), strict=True))
+    return CostSum(runs=count, **floats, **integers)
 
 
-def _trend_point(day: str, sums: dict[str, int]) -> TrendPoint:
+def _to_trend_point(day: str, sums: dict[str, int]) -> TrendPoint:
     score = sums.pop("score_sum")
     average = round(score / sums["tables"], 1) if sums["tables"] else None
     return TrendPoint(day=day, average_score=average, **sums)
@@ -225,12 +229,8 @@ def _table_document(name: str) -> Document:
     return {"catalog": table.catalog, "namespace": list(table.namespace), "name": table.name}
 
 
-def job_document(row: Sequence[Any]) -> Document:
-    """A job as `to_json` has it, without its details; the action is taken as it is kept."""
-    document = dict(zip(_NAMES, row, strict=True))
-    document["action"] = document.pop("parameters")
-    document["priority"] = -document.pop("rank")
-    document["progress"] = {**_NO_PROGRESS, **document["progress"]}
-    document["table"] = _table_document(document["table_name"])
-    document["version"] = JOB_VERSION
-    return document
+def _job_document(row: Sequence[Any]) -> Document:
+    """A job as `to_json` renders it, without its details."""
+    document = to_document(row)
+    progress = {**_NO_PROGRESS, **document["progress"]}
+    return {**document, "table": _table_document(document["table_name"]), "progress": progress, "version": JOB_VERSION}

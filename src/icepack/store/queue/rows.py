@@ -1,58 +1,112 @@
-"""Jobs and events between their rows and the domain."""
+"""Converts jobs and events between database rows and domain objects.
+
+This module alone defines which column holds which field of a job.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
+from operator import neg
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, Connection, Select, or_, select
+from sqlalchemy import Connection, Select, select
 
-from icepack.domain.access import namespace_text
-from icepack.domain.actions import action_from_json, action_to_json
-from icepack.domain.job import Job, JobEvent, JobEventKind, JobFilter, JobProgress, JobRequest, JobState
+from icepack.domain.access import format_namespace
+from icepack.domain.actions import ActionKind, action_from_json, action_to_json
+from icepack.domain.job import Job, JobEvent, JobEventKind, JobNotFound, JobProgress, JobRequest, JobState
+from icepack.domain.observability.metric_totals import EndedJob
+from icepack.domain.ports.queries import RunningJob
 from icepack.domain.serialization import from_json
 from icepack.domain.table import TableId
-from icepack.store.schema import events, jobs, lanes
-from icepack.store.sql.text import storable
+from icepack.store.schema import events, jobs, table_slots
+from icepack.store.sql.text import clean_text
+
+# Fields of Job whose column has another name.
+_COLUMN_NAMES = {"table": "table_name", "action": "parameters", "priority": "rank"}
+# Fields of Job without a column: the lease is stored in the table slot, the version is a constant.
+_WITHOUT_COLUMN = {"lease_ends_at", "version"}
+
+# The column of each field of Job, in the order of the fields.
+JOB_COLUMNS = {
+    field.name: jobs.c[_COLUMN_NAMES.get(field.name, field.name)]
+    for field in fields(Job)
+    if field.name not in _WITHOUT_COLUMN
+}
+# The fields that lists of jobs show: all but the details, which can be large.
+LISTED_FIELDS = tuple(name for name in JOB_COLUMNS if name != "details")
+# The columns that `to_ended_job` needs, and the number to mark the job as counted.
+ENDED_JOB_COLUMNS = (
+    *(jobs.c.number, jobs.c.action, jobs.c.state, jobs.c.submitted_at, jobs.c.not_before, jobs.c.started_at),
+    *(jobs.c.finished_at, jobs.c.details, jobs.c.collapsed_into),
+)
+# The columns that `to_running_job` needs.
+RUNNING_JOB_COLUMNS = (jobs.c.id, jobs.c.table_name, jobs.c.progress, jobs.c.action, jobs.c.started_at)
+
+# Plain strings: the names that SQLAlchemy gives to columns are of a slower subclass.
+_KEYS = {name: str(column.name) for name, column in JOB_COLUMNS.items()}
+_LOADERS: dict[str, Callable[[Any], Any]] = {
+    "table": TableId.parse,
+    "action": action_from_json,
+    "state": JobState,
+    "priority": neg,
+    "progress": partial(from_json, JobProgress),
+}
 
 
 def select_jobs() -> Select[Any]:
-    """Each job with the end of its lease, which its table's lane knows."""
-    holds = (lanes.c.table_name == jobs.c.table_name) & (lanes.c.job_number == jobs.c.number)
-    return select(*jobs.c, lanes.c.expires_at.label("lease_ends_at")).select_from(jobs.outerjoin(lanes, holds))
+    """Jobs with the end of their lease, which is stored in the table slot."""
+    holds = (table_slots.c.table_name == jobs.c.table_name) & (table_slots.c.job_number == jobs.c.number)
+    columns = (*JOB_COLUMNS.values(), table_slots.c.expires_at.label("lease_ends_at"))
+    return select(*columns).select_from(jobs.outerjoin(table_slots, holds))
 
 
-def read_job(connection: Connection, condition: ColumnElement[bool]) -> Job | None:
-    row = connection.execute(select_jobs().where(condition)).first()
-    return None if row is None else to_job(row._mapping)
+def read_job(connection: Connection, job_id: UUID) -> Job:
+    row = connection.execute(select_jobs().where(jobs.c.id == job_id)).first()
+    if row is None:
+        raise JobNotFound(job_id)
+    return to_job(row._mapping)
 
 
-def conditions(wanted: JobFilter, before: int | None) -> list[ColumnElement[bool]]:
-    equal = {
-        jobs.c.table_name: wanted.table,
-        jobs.c.catalog: wanted.catalog,
-        jobs.c.action: wanted.kind,
-        jobs.c.requester: wanted.requester,
-    }
-    narrowing = [column == str(value) for column, value in equal.items() if value is not None]
-    if wanted.states:
-        narrowing.append(jobs.c.state.in_(sorted(wanted.states)))
-    if before is not None:
-        narrowing.append(jobs.c.number < before)
-    if wanted.since is not None:
-        narrowing.append(or_(jobs.c.finished_at.is_(None), jobs.c.finished_at >= wanted.since))
-    if wanted.until is not None:
-        narrowing.append(jobs.c.submitted_at < wanted.until)
-    return narrowing
+def to_job(row: Mapping[Any, Any]) -> Job:
+    values = {name: row[key] for name, key in _KEYS.items()}
+    loaded = {name: load(values[name]) for name, load in _LOADERS.items()}
+    return Job(**{**values, **loaded}, lease_ends_at=row.get("lease_ends_at"))
 
 
-def select_events() -> Select[Any]:
-    return select(events).order_by(events.c.number)
+def to_ended_job(row: Mapping[Any, Any]) -> EndedJob:
+    return EndedJob(
+        kind=ActionKind(row["action"]),
+        state=JobState(row["state"]),
+        submitted_at=row["submitted_at"],
+        not_before=row["not_before"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        record=row["details"],
+        collapsed=row["collapsed_into"] is not None,
+    )
 
 
-def new_row(request: JobRequest) -> dict[str, Any]:
-    """What a request alone decides of its job's row."""
+def to_running_job(row: Mapping[Any, Any]) -> RunningJob:
+    return RunningJob(
+        job_id=row["id"],
+        table=TableId.parse(row["table_name"]),
+        progress=from_json(JobProgress, row["progress"]),
+        kind=ActionKind(row["action"]),
+        started_at=row["started_at"],
+    )
+
+
+def to_document(row: Sequence[Any]) -> dict[str, Any]:
+    """The fields of a job's JSON from a row of the listed columns; action and progress stay as they were read."""
+    document = dict(zip(LISTED_FIELDS, row, strict=True))
+    return {**document, "table_name": document["table"], "priority": -document["priority"]}
+
+
+def new_job_row(request: JobRequest) -> dict[str, Any]:
+    """The columns of a new job that follow from the request."""
     return {
         "id": uuid4(),
         "catalog": request.table.catalog,
@@ -65,46 +119,19 @@ def new_row(request: JobRequest) -> dict[str, Any]:
         "not_before": request.not_before,
         "attempts": 0,
         "max_attempts": request.max_attempts,
-        "requester": storable(request.requester),
-        "idempotency_key": None if request.idempotency_key is None else storable(request.idempotency_key),
-        "trace_context": storable(request.trace_context),
+        "requester": clean_text(request.requester),
+        "idempotency_key": None if request.idempotency_key is None else clean_text(request.idempotency_key),
+        "trace_context": clean_text(request.trace_context),
         "message": "",
         "progress": {},
         "retry_of": request.retry_of,
-        "namespace": namespace_text(request.table),
+        "namespace": format_namespace(request.table),
         "estimated_seconds": request.estimated_seconds,
     }
 
 
-def to_job(row: Mapping[Any, Any]) -> Job:
-    return Job(
-        id=row["id"],
-        number=row["number"],
-        table=TableId.parse(row["table_name"]),
-        action=action_from_json(row["parameters"]),
-        state=JobState(row["state"]),
-        priority=-row["rank"],
-        max_attempts=row["max_attempts"],
-        submitted_at=row["submitted_at"],
-        attempts=row["attempts"],
-        not_before=row["not_before"],
-        waits_until=row["waits_until"],
-        started_at=row["started_at"],
-        finished_at=row["finished_at"],
-        requester=row["requester"],
-        idempotency_key=row["idempotency_key"],
-        trace_context=row["trace_context"],
-        worker=row["worker"],
-        fence=row["fence"],
-        lease_ends_at=row.get("lease_ends_at"),
-        cancel_requested_at=row["cancel_requested_at"],
-        message=row["message"],
-        progress=from_json(JobProgress, row["progress"]),
-        details=row["details"],
-        retry_of=row["retry_of"],
-        collapsed_into=row["collapsed_into"],
-        estimated_seconds=row["estimated_seconds"],
-    )
+def select_events() -> Select[Any]:
+    return select(events).order_by(events.c.number)
 
 
 def to_event(row: Mapping[Any, Any]) -> JobEvent:

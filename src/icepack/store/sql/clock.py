@@ -1,4 +1,4 @@
-"""The database's clock as an expression: the only one that leases and waits are measured by."""
+"""The database's clock as an SQL expression; all leases and delays are measured by this clock alone."""
 
 from __future__ import annotations
 
@@ -10,64 +10,67 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from icepack.store.schema import UtcDateTime
+from icepack.store.sql.types import UtcDateTime
 
-# As SQLAlchemy writes times into SQLite, which compares them as text; SQLite knows milliseconds at best.
-_SQLITE_FORM = "%Y-%m-%d %H:%M:%f000"
-
-
-class _Now(FunctionElement[datetime]):
-    """Not the transaction's start: time goes on while a transaction waits."""
-
-    type = UtcDateTime()
-    inherit_cache = True
+# The format in which SQLAlchemy writes times to SQLite, which compares them as text. SQLite's clock has milliseconds.
+_SQLITE_FORMAT = "%Y-%m-%d %H:%M:%f000"
 
 
-class _Later(FunctionElement[datetime]):
-    """A time and the seconds to add to it."""
+class _CurrentTime(FunctionElement[datetime]):
+    """The time now, not the start of the transaction: a transaction may wait for locks."""
 
     type = UtcDateTime()
     inherit_cache = True
 
 
-@compiles(_Now, "postgresql")
-def _postgres_now(element: _Now, compiler: SQLCompiler, **options: Any) -> str:
+class _AddSeconds(FunctionElement[datetime]):
+    """A time plus a number of seconds."""
+
+    type = UtcDateTime()
+    inherit_cache = True
+
+
+@compiles(_CurrentTime, "postgresql")
+def _postgres_current_time(element: _CurrentTime, compiler: SQLCompiler, **options: Any) -> str:
     return "clock_timestamp()"
 
 
-@compiles(_Now, "sqlite")
-def _sqlite_now(element: _Now, compiler: SQLCompiler, **options: Any) -> str:
-    return f"strftime('{_escaped(compiler)}', 'now')"
+@compiles(_CurrentTime, "sqlite")
+def _sqlite_current_time(element: _CurrentTime, compiler: SQLCompiler, **options: Any) -> str:
+    return f"strftime('{_escape_format(compiler)}', 'now')"
 
 
-@compiles(_Later, "postgresql")
-def _postgres_later(element: _Later, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_AddSeconds, "postgresql")
+def _postgres_add_seconds(element: _AddSeconds, compiler: SQLCompiler, **options: Any) -> str:
     base, seconds = (compiler.process(clause, **options) for clause in element.clauses)
     return f"({base} + make_interval(secs => {seconds}))"
 
 
-@compiles(_Later, "sqlite")
-def _sqlite_later(element: _Later, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_AddSeconds, "sqlite")
+def _sqlite_add_seconds(element: _AddSeconds, compiler: SQLCompiler, **options: Any) -> str:
     base, seconds = (compiler.process(clause, **options) for clause in element.clauses)
-    return f"strftime('{_escaped(compiler)}', {base}, {seconds} || ' seconds')"
+    return f"strftime('{_escape_format(compiler)}', {base}, {seconds} || ' seconds')"
 
 
-def _escaped(compiler: SQLCompiler) -> str:
-    doubled: bool = compiler.preparer._double_percents
-    return _SQLITE_FORM.replace("%", "%%") if doubled else _SQLITE_FORM
+def _escape_format(compiler: SQLCompiler) -> str:
+    doubles_percents: bool = compiler.preparer._double_percents
+    return _SQLITE_FORMAT.replace("%", "%%") if doubles_percents else _SQLITE_FORMAT
 
 
 class DatabaseClock:
-    def now(self) -> ColumnElement[datetime]:
-        """To compare with: an index cannot be searched for a value that may change from row to row."""
-        return select(self._moment()).scalar_subquery()
+    """Expressions for the database's current time; tests replace it with a clock that they set."""
 
-    def at(self) -> ColumnElement[datetime]:
-        """To write: it costs less than `now`."""
-        return self._moment()
+    def now(self) -> ColumnElement[datetime]:
+        """The current time for comparisons: as a subquery it is one value, so an index can be searched for it."""
+        return select(self._current_time()).scalar_subquery()
+
+    def timestamp(self) -> ColumnElement[datetime]:
+        """The current time as a value to store, which is cheaper than `now`."""
+        return self._current_time()
 
     def after(self, seconds: ColumnElement[float]) -> ColumnElement[datetime]:
-        return _Later(self._moment(), seconds)
+        """The current time plus the seconds."""
+        return _AddSeconds(self._current_time(), seconds)
 
-    def _moment(self) -> ColumnElement[datetime]:
-        return _Now()
+    def _current_time(self) -> ColumnElement[datetime]:
+        return _CurrentTime()

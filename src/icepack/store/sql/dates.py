@@ -1,4 +1,4 @@
-"""The day of a moment, in UTC, as an expression."""
+"""The UTC date of a time as an SQL expression."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 
-class _Day(FunctionElement[str]):
+class _UtcDate(FunctionElement[str]):
     type = Text()
     inherit_cache = True
 
 
-@compiles(_Day, "postgresql")
-def _postgres_day(element: _Day, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_UtcDate, "postgresql")
+def _postgres_date(element: _UtcDate, compiler: SQLCompiler, **options: Any) -> str:
     return f"to_char({compiler.process(element.clauses, **options)} AT TIME ZONE 'UTC', 'YYYY-MM-DD')"
 
 
-@compiles(_Day, "sqlite")
-def _sqlite_day(element: _Day, compiler: SQLCompiler, **options: Any) -> str:
+@compiles(_UtcDate, "sqlite")
+def _sqlite_date(element: _UtcDate, compiler: SQLCompiler, **options: Any) -> str:
     return f"date({compiler.process(element.clauses, **options)})"
 
 
-def day_of(moment: ColumnElement[Any]) -> ColumnElement[str]:
-    """Written as 2026-01-31."""
-    return _Day(moment)
+def utc_date(time: ColumnElement[Any]) -> ColumnElement[str]:
+    """The date as text, such as 2026-01-31."""
+    return _UtcDate(time)

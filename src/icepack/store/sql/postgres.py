@@ -1,7 +1,7 @@
-"""How icepack holds connections to PostgreSQL.
+"""Connection settings for PostgreSQL.
 
-They are asked for a sign of life when they have rested, not each time, and stay in autocommit as long as nobody needs
-a transaction of several statements.
+A connection is pinged only after it was idle, and stays in autocommit mode until a transaction of several statements
+needs it.
 """
 
 from __future__ import annotations
@@ -12,35 +12,40 @@ from typing import Any
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import DisconnectionError
 
-REST_SECONDS = 1.0
-_SINCE = "resting_since"
+# A connection that was idle for longer than this is pinged before it is used again.
+PING_AFTER_IDLE_SECONDS = 1.0
+
+_IDLE_SINCE = "idle_since"
 
 
-def ask_after_rest(engine: Engine) -> None:
-    """A connection in constant use shows by itself whether it lives; asking each time would double the cost."""
+def ping_idle_connections(engine: Engine) -> None:
+    """Replace connections that died while they were idle.
 
-    def put_to_rest(_: Any, record: Any) -> None:
-        record.info[_SINCE] = time.monotonic()
+    A connection in constant use needs no ping: a ping before each statement would double its cost.
+    """
 
-    def ask(connection: Any, record: Any, _: Any) -> None:
-        since = record.info.get(_SINCE)
-        if since is None or time.monotonic() - since < REST_SECONDS:
+    def record_checkin(_: Any, record: Any) -> None:
+        record.info[_IDLE_SINCE] = time.monotonic()
+
+    def ping_if_idle(connection: Any, record: Any, _: Any) -> None:
+        idle_since = record.info.get(_IDLE_SINCE)
+        if idle_since is None or time.monotonic() - idle_since < PING_AFTER_IDLE_SECONDS:
             return
         try:
             engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as error:
-            raise DisconnectionError("The connection died while it rested.") from error
+            raise DisconnectionError("The connection was lost while it was idle.") from error
 
-    event.listen(engine, "checkin", put_to_rest)
-    event.listen(engine, "checkout", ask)
+    event.listen(engine, "checkin", record_checkin)
+    event.listen(engine, "checkout", ping_if_idle)
 
 
-def leave_autocommit(engine: Engine) -> None:
-    """What prepared.py leaves in autocommit comes out of it before anybody can begin a transaction."""
+def reset_autocommit(engine: Engine) -> None:
+    """Turn autocommit off again, before a transaction can begin, on connections that prepared.py has used."""
 
-    def leave(connection: Connection) -> None:
+    def reset(connection: Connection) -> None:
         driver: Any = connection.connection.driver_connection
         if driver.autocommit and connection.get_execution_options().get("isolation_level") != "AUTOCOMMIT":
             driver.autocommit = False
 
-    event.listen(engine, "engine_connect", leave)
+    event.listen(engine, "engine_connect", reset)

@@ -1,7 +1,8 @@
-"""Statements that every job passes through, compiled once and given to the driver as they are.
+"""Statements that are compiled once and passed directly to the PostgreSQL driver.
 
-Each is a transaction of its own. SQLAlchemy's bookkeeping for a call would cost more than PostgreSQL needs for the
-statement; of SQLAlchemy only the pool is used, and a connection stays in autocommit until a transaction wants it.
+Every job passes through these statements. SQLAlchemy's work per call would take longer than PostgreSQL needs for the
+statement, so only SQLAlchemy's connection pool is used. Each statement is its own transaction: the connection is
+switched to autocommit and stays so until a transaction needs it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from sqlalchemy.exc import DBAPIError
 _CURSOR = "icepack_cursor"
 
 
-class Prepared:
-    """`columns` names what the statement returns."""
+class PreparedStatement:
+    """A compiled statement; `columns` are the names of the columns that it returns."""
 
     def __init__(self, statement: Any, dialect: Dialect, *columns: str) -> None:
         self._statement = statement
@@ -32,27 +33,27 @@ class Prepared:
 
     @cached_property
     def constants(self) -> dict[str, Any]:
-        """Values that are part of the statement itself; whatever the caller binds is among them as None."""
+        """Values that are part of the statement; parameters that the caller binds are None here."""
         return dict(self._compiled.params)
 
-    def first(self, engine: Engine, values: Mapping[str, Any]) -> dict[str, Any] | None:
+    def fetch_one(self, engine: Engine, values: Mapping[str, Any]) -> dict[str, Any] | None:
         row = self._run(engine, {**self.constants, **values}, lambda cursor: cursor.fetchone())
-        return None if row is None else self._named(row)
+        return None if row is None else self._to_dict(row)
 
-    def named(self, engine: Engine, values: Mapping[str, Any]) -> list[dict[str, Any]]:
-        return [self._named(row) for row in self.all(engine, values)]
+    def fetch_all(self, engine: Engine, values: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [self._to_dict(row) for row in self.fetch_tuples(engine, values)]
 
-    def all(self, engine: Engine, values: Mapping[str, Any]) -> list[Any]:
-        """Every row as the driver has it."""
-        found: list[Any] = self._run(engine, {**self.constants, **values}, lambda cursor: cursor.fetchall())
-        return found
+    def fetch_tuples(self, engine: Engine, values: Mapping[str, Any]) -> list[Any]:
+        """All rows as the driver returns them."""
+        rows: list[Any] = self._run(engine, {**self.constants, **values}, lambda cursor: cursor.fetchall())
+        return rows
 
-    def _named(self, row: Any) -> dict[str, Any]:
-        return {name: _in_utc(value) for name, value in zip(self._columns, row, strict=True)}
+    def _to_dict(self, row: Any) -> dict[str, Any]:
+        return {name: _to_utc(value) for name, value in zip(self._columns, row, strict=True)}
 
     def _run(self, engine: Engine, values: dict[str, Any], fetch: Callable[[Any], Any]) -> Any:
-        with _checked_out(engine) as connection:
-            cursor = _cursor(connection)
+        with _checkout(engine) as connection:
+            cursor = _get_cursor(connection)
             try:
                 return fetch(cursor.execute(self.text, values))
             except self._dialect.loaded_dbapi.Error as error:
@@ -67,7 +68,7 @@ class Prepared:
 
 
 @contextmanager
-def _checked_out(engine: Engine) -> Iterator[PoolProxiedConnection]:
+def _checkout(engine: Engine) -> Iterator[PoolProxiedConnection]:
     try:
         connection = engine.raw_connection()
     except engine.dialect.loaded_dbapi.Error as error:
@@ -76,8 +77,8 @@ def _checked_out(engine: Engine) -> Iterator[PoolProxiedConnection]:
         yield connection
 
 
-def _cursor(connection: PoolProxiedConnection) -> Any:
-    """One per connection to the server, kept with it: a new one would prepare its result's types anew."""
+def _get_cursor(connection: PoolProxiedConnection) -> Any:
+    """The connection's cursor, kept for reuse: a new cursor would have to look up the types of its results again."""
     driver: Any = connection.driver_connection
     if not driver.autocommit:
         driver.autocommit = True
@@ -86,5 +87,5 @@ def _cursor(connection: PoolProxiedConnection) -> Any:
     return connection.info[_CURSOR]
 
 
-def _in_utc(value: Any) -> Any:
+def _to_utc(value: Any) -> Any:
     return value.astimezone(UTC) if isinstance(value, datetime) else value

@@ -1,6 +1,6 @@
-"""Questions that are asked all the time: worked out once, and on PostgreSQL given to the driver as they are.
+"""Frequent queries, built once and, on PostgreSQL, passed directly to the driver.
 
-To put such a statement together again for every call, SQLAlchemy takes longer than the database does to answer it.
+SQLAlchemy takes longer to build such a statement for each call than the database takes to answer it.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from typing import Any
 
 from sqlalchemy import Engine, Select
 
-from icepack.store.sql.errors import plain_faults
-from icepack.store.sql.prepared import Prepared
-from icepack.store.sql.transaction import reading
+from icepack.store.sql.errors import translate_errors
+from icepack.store.sql.prepared import PreparedStatement
+from icepack.store.sql.transaction import read_connection
 
-Row = Mapping[Any, Any]
+QueryRow = Mapping[Any, Any]
 
 
-class Query:
-    """Its values are bound by name."""
+class PreparedQuery:
+    """A SELECT whose parameters are bound by name."""
 
     def __init__(self, engine: Engine, statement: Select[Any]) -> None:
         self._engine = engine
         self._statement = statement
         names = (str(column.name) for column in statement.selected_columns)
         is_postgresql = engine.dialect.name == "postgresql"
-        self._prepared = Prepared(statement, engine.dialect, *names) if is_postgresql else None
+        self._prepared = PreparedStatement(statement, engine.dialect, *names) if is_postgresql else None
 
-    def first(self, **values: Any) -> Row | None:
-        with plain_faults(self._engine.url):
+    def fetch_one(self, **values: Any) -> QueryRow | None:
+        with translate_errors(self._engine.url):
             if self._prepared is not None:
-                return self._prepared.first(self._engine, values)
-            with reading(self._engine) as connection:
+                return self._prepared.fetch_one(self._engine, values)
+            with read_connection(self._engine) as connection:
                 return connection.execute(self._statement, values).mappings().first()
 
-    def all(self, **values: Any) -> list[Row]:
-        with plain_faults(self._engine.url):
+    def fetch_all(self, **values: Any) -> list[QueryRow]:
+        with translate_errors(self._engine.url):
             if self._prepared is not None:
-                return [*self._prepared.named(self._engine, values)]
-            with reading(self._engine) as connection:
+                return [*self._prepared.fetch_all(self._engine, values)]
+            with read_connection(self._engine) as connection:
                 return [*connection.execute(self._statement, values).mappings()]

@@ -1,8 +1,8 @@
-"""Text from anywhere, made fit for a column."""
+"""Makes any text storable in a text column."""
 
 from __future__ import annotations
 
 
-def storable(text: str) -> str:
-    """The text without what a text column refuses; JSON documents keep it, escaped."""
+def clean_text(text: str) -> str:
+    """Remove NUL characters and replace lone surrogates: text columns reject both, JSON columns escape them."""
     return text.encode(errors="replace").decode().replace("\0", "")

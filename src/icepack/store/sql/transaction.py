@@ -1,4 +1,4 @@
-"""Transactions that mean to write, and statements that need none."""
+"""Opens connections for write transactions, single write statements and single queries."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine
 
-from icepack.store.sql.sqlite import IMMEDIATE
+from icepack.store.sql.sqlite import IMMEDIATE_OPTION
 
-# Made once per engine: a variant costs more than the statements that it is for.
-_WRITING: WeakKeyDictionary[Engine, Engine] = WeakKeyDictionary()
-_AUTOCOMMIT: WeakKeyDictionary[Engine, Engine] = WeakKeyDictionary()
+# Engine variants are created once per engine: creating one costs more than the statements that it is used for.
+_WRITE_ENGINES: WeakKeyDictionary[Engine, Engine] = WeakKeyDictionary()
+_AUTOCOMMIT_ENGINES: WeakKeyDictionary[Engine, Engine] = WeakKeyDictionary()
 
 
-def writing(engine: Engine) -> AbstractContextManager[Connection]:
+def write_transaction(engine: Engine) -> AbstractContextManager[Connection]:
     """A transaction that, on SQLite, holds the write lock from its start."""
-    if engine not in _WRITING:
-        _WRITING[engine] = engine.execution_options(**{IMMEDIATE: True})
-    return _WRITING[engine].begin()
+    if engine not in _WRITE_ENGINES:
+        _WRITE_ENGINES[engine] = engine.execution_options(**{IMMEDIATE_OPTION: True})
+    return _WRITE_ENGINES[engine].begin()
 
 
-def at_once(engine: Engine) -> AbstractContextManager[Connection]:
-    """For writes that PostgreSQL does in one statement, which is a transaction of its own and saves two round trips."""
-    return _autocommit(engine) if engine.dialect.name == "postgresql" else writing(engine)
+def single_write(engine: Engine) -> AbstractContextManager[Connection]:
+    """For one write statement: on PostgreSQL it is its own transaction, which saves two round trips."""
+    return _connect_autocommit(engine) if engine.dialect.name == "postgresql" else write_transaction(engine)
 
 
-def reading(engine: Engine) -> AbstractContextManager[Connection]:
-    """For a single query."""
-    return _autocommit(engine) if engine.dialect.name == "postgresql" else engine.connect()
+def read_connection(engine: Engine) -> AbstractContextManager[Connection]:
+    """For one query."""
+    return _connect_autocommit(engine) if engine.dialect.name == "postgresql" else engine.connect()
 
 
-def _autocommit(engine: Engine) -> AbstractContextManager[Connection]:
-    if engine not in _AUTOCOMMIT:
-        _AUTOCOMMIT[engine] = engine.execution_options(isolation_level="AUTOCOMMIT")
-    return _AUTOCOMMIT[engine].connect()
+def _connect_autocommit(engine: Engine) -> AbstractContextManager[Connection]:
+    if engine not in _AUTOCOMMIT_ENGINES:
+        _AUTOCOMMIT_ENGINES[engine] = engine.execution_options(isolation_level="AUTOCOMMIT")
+    return _AUTOCOMMIT_ENGINES[engine].connect()

@@ -1,41 +1,41 @@
-/* Bars side by side; a target line says where they should be. */
+/* Bar chart with an optional target line. */
 import { s } from "../lib/dom.js";
 import { scale } from "./scale.js";
-import { tipped } from "./tip.js";
+import { tooltipHandlers } from "./tooltip.js";
 
-const FOOT = 20;
-const HEAD = 18;
+const FOOTER = 20;
+const HEADER = 18;
 
-/* data: {label, height, bars: [{name, short, value, text, tip, href, band}], target: {at, name}} with `at` in bars. */
+/* data: {label, height, bars: [{name, short, value, text, tip, href, band}], target: {at, name}} with `at` counted in bars. */
 export function bars(data, width) {
   const height = data.height ?? 150;
-  const floor = height - FOOT;
+  const floor = height - FOOTER;
   const slot = width / Math.max(data.bars.length, 1);
-  const y = scale(0, Math.max(...data.bars.map((bar) => bar.value), 1), floor, HEAD);
+  const y = scale(0, Math.max(...data.bars.map((bar) => bar.value), 1), floor, HEADER);
   const skip = Math.ceil(46 / slot);
   return s(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, height, role: "group", "aria-label": data.label },
     s("line", { class: "axis", x1: 0, x2: width, y1: floor + 0.5, y2: floor + 0.5 }),
-    data.bars.map((bar, at) => drawBar(bar, at, { slot, floor, y, named: at % skip === 0 })),
+    data.bars.map((bar, index) => drawBar(bar, index, { slot, floor, y, hasLabel: index % skip === 0 })),
     data.target && drawTarget(data.target, slot, width, floor),
   );
 }
 
-function drawBar(bar, at, { slot, floor, y, named }) {
+function drawBar(bar, index, { slot, floor, y, hasLabel }) {
   const gap = Math.min(slot * 0.18, 8);
-  const x = at * slot + gap / 2;
+  const x = index * slot + gap / 2;
   const top = bar.value ? Math.min(y(bar.value), floor - 2) : floor;
   const shape = [
-    s("rect", { class: "catch", x: at * slot, y: 0, width: slot, height: floor }),
+    s("rect", { class: "hit-area", x: index * slot, y: 0, width: slot, height: floor }),
     s("rect", { class: "mark", "data-band": bar.band, x, y: top, width: slot - gap, height: floor - top, rx: 2 }),
   ];
-  const says = { "aria-label": [bar.name, ...(bar.tip ?? [bar.text])].join(", "), ...tipped([bar.name, ...(bar.tip ?? [bar.text])]) };
+  const label = { "aria-label": [bar.name, ...(bar.tip ?? [bar.text])].join(", "), ...tooltipHandlers([bar.name, ...(bar.tip ?? [bar.text])]) };
   const middle = x + (slot - gap) / 2;
   return [
-    bar.href && bar.value ? s("a", { href: bar.href, ...says }, shape) : s("g", { role: "img", ...says }, shape),
+    bar.href && bar.value ? s("a", { href: bar.href, ...label }, shape) : s("g", { role: "img", ...label }, shape),
     bar.value > 0 && s("text", { class: "value", "aria-hidden": true, x: middle, y: top - 5 }, bar.text ?? String(bar.value)),
-    named && s("text", { class: "tick", "aria-hidden": true, x: middle, y: floor + 14 }, bar.short ?? bar.name),
+    hasLabel && s("text", { class: "tick", "aria-hidden": true, x: middle, y: floor + 14 }, bar.short ?? bar.name),
   ];
 }
 

@@ -1,29 +1,29 @@
-/* x-chart:KIND="data": draws anew when the data or the width changes. A kind is fetched when it is first drawn. */
+/* x-chart:KIND="data" draws an SVG chart, again whenever the data or the width changes. Each kind is loaded on first use. */
 import { h } from "../lib/dom.js";
-import { hideTip } from "./tip.js";
+import { hideTooltip } from "./tooltip.js";
 
 const KINDS = {
-  bars: () => import("./bars.js"),
-  heat: () => import("./heat.js"),
-  line: () => import("./line.js"),
-  pairs: () => import("./pairs.js"),
-  phases: () => import("./phases.js"),
-  pieces: () => import("./pieces.js"),
-  spark: () => import("./line.js"),
-  tiles: () => import("./tiles.js"),
-  timeline: () => import("./timeline.js"),
-  week: () => import("./week.js"),
+  bars: async () => (await import("./bars.js")).bars,
+  "before-after": async () => (await import("./before-after.js")).beforeAfter,
+  calendar: async () => (await import("./calendar.js")).calendar,
+  "grouped-bars": async () => (await import("./grouped-bars.js")).groupedBars,
+  heatmap: async () => (await import("./heatmap.js")).heatmap,
+  line: async () => (await import("./line.js")).line,
+  "phase-timeline": async () => (await import("./phase-timeline.js")).phaseTimeline,
+  "snapshot-timeline": async () => (await import("./snapshot-timeline.js")).snapshotTimeline,
+  sparkline: async () => (await import("./line.js")).sparkline,
+  tiles: async () => (await import("./tiles.js")).tiles,
 };
 
-export function chart(element, { value, expression }, { evaluateLater, effect, cleanup }) {
-  const read = evaluateLater(expression);
+export function chart(element, { value: kind, expression }, { evaluateLater, effect, cleanup }) {
+  const evaluate = evaluateLater(expression);
   let data = null;
   let width = 0;
-  let picture = null;
+  let render = null;
 
   const draw = () => {
-    hideTip();
-    if (picture) element.replaceChildren(...(data && width ? [picture(data, width)] : []));
+    hideTooltip();
+    if (render) element.replaceChildren(...(data && width ? [render(data, width)] : []));
   };
   const observer = new ResizeObserver(() => {
     if (element.clientWidth === width) return;
@@ -34,24 +34,24 @@ export function chart(element, { value, expression }, { evaluateLater, effect, c
   observer.observe(element);
   cleanup(() => observer.disconnect());
   effect(() =>
-    read((found) => {
-      data = found;
+    evaluate((newData) => {
+      data = newData;
       width = element.clientWidth;
       draw();
     }),
   );
-  fetched(value, element).then((found) => {
-    picture = found;
-    if (picture) draw();
+  loadRenderer(kind, element).then((loaded) => {
+    render = loaded;
+    if (render) draw();
   });
 }
 
-async function fetched(value, element) {
+async function loadRenderer(kind, element) {
   try {
-    return (await KINDS[value]())[value];
+    return await KINDS[kind]();
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    element.replaceChildren(h("p", { class: "note" }, "This picture could not be fetched; load the page again."));
+    element.replaceChildren(h("p", { class: "note" }, "This chart could not be loaded. Reload the page."));
     return null;
   }
 }

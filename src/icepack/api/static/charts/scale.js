@@ -1,17 +1,17 @@
-/* From values to places. */
+/* Linear scales and axis ticks. */
 export function scale(from, to, start, end) {
-  const span = to - from || 1;
-  return (value) => start + ((value - from) / span) * (end - start);
+  const range = to - from || 1;
+  return (value) => start + ((value - from) / range) * (end - start);
 }
 
-/* A few round values that cover the span. */
+/* About `wanted` round values that cover the range. */
 export function ticks(from, to, wanted = 4) {
   const raw = (to - from || 1) / wanted;
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((times) => times * power).find((size) => size >= raw);
-  const found = [];
-  for (let at = Math.ceil(from / step) * step; at <= to + step / 1e6; at += step) found.push(Number(at.toPrecision(12)));
-  return found;
+  const values = [];
+  for (let value = Math.ceil(from / step) * step; value <= to + step / 1e6; value += step) values.push(Number(value.toPrecision(12)));
+  return values;
 }
 
 const DAY = 86400e3;
@@ -20,7 +20,7 @@ const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-d
 const clockSeconds = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 
-/* Moments at round times of the reader's zone, with their names. */
+/* Ticks at round times in the reader's time zone, with their labels. */
 export function timeTicks(from, to, wanted) {
   const step = STEPS.find((size) => (to - from) / size <= wanted) ?? STEPS.at(-1);
   const zone = new Date(from).getTimezoneOffset() * 60e3;

@@ -1,6 +1,6 @@
-/* A field of small squares, one for each thing, by what is being done to it. */
+/* Grid of small squares, one per partition, coloured by kind. */
 import { s } from "../lib/dom.js";
-import { tipped } from "./tip.js";
+import { tooltipHandlers } from "./tooltip.js";
 
 const GAP = 3;
 
@@ -12,16 +12,16 @@ export function tiles(data, width) {
   return s(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-label": data.label },
-    data.tiles.map((tile, at) =>
+    data.tiles.map((tile, index) =>
       s("rect", {
         class: "tile",
         "data-kind": tile.kind,
-        x: (at % columns) * (size + GAP),
-        y: Math.floor(at / columns) * (size + GAP),
+        x: (index % columns) * (size + GAP),
+        y: Math.floor(index / columns) * (size + GAP),
         width: size,
         height: size,
         rx: 3,
-        ...tipped([tile.name, tile.tip]),
+        ...tooltipHandlers([tile.name, tile.tip]),
       }),
     ),
   );

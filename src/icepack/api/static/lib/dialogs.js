@@ -1,18 +1,18 @@
-/* Dialogs: a question before something is done, and the keyboard's help. */
+/* The confirmation dialog and the keyboard shortcuts dialog. */
 let self = null;
 
 export const dialogs = {
-  ask: { title: "", text: "", action: "", danger: false },
+  confirmation: { title: "", text: "", action: "", dismiss: "", danger: false },
 
   attach(store) {
     self = store;
   },
 };
 
-/* Resolves to whether the answer was yes; Escape is a no. */
-export function confirm({ title, text, action, danger = false }) {
-  Object.assign(self, { title, text, action, danger });
-  const dialog = document.getElementById("ask");
+/* Resolves to whether the user confirmed; Escape counts as no. */
+export function confirm({ title, text, action, dismiss = "Cancel", danger = false }) {
+  Object.assign(self, { title, text, action, dismiss, danger });
+  const dialog = document.getElementById("confirm");
   dialog.returnValue = "no";
   dialog.showModal();
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/* Elements from data: whatever comes from elsewhere becomes a text node or an attribute, never markup. */
+/* Creates DOM elements from data. Data becomes text nodes or attributes, never markup. */
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(element, attributes, children) {
@@ -16,12 +16,12 @@ export const h = (tag, attributes, ...children) => fill(document.createElement(t
 
 export const s = (tag, attributes, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-/* Own files only: the policy is the one way by which text becomes markup here, and the CSP names no other. */
+/* Only for our own view files: this Trusted Types policy is the only way text becomes markup, and the CSP allows no other. */
 const policy = globalThis.trustedTypes?.createPolicy("icepack-views", { createHTML: (text) => text }) ?? {
   createHTML: (text) => text,
 };
 
-export function ownMarkup(text) {
+export function parseMarkup(text) {
   const template = document.createElement("template");
   template.innerHTML = policy.createHTML(text);
   return template.content;

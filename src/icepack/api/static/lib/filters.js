@@ -1,4 +1,4 @@
-/* What narrows a list is in the address, so that it can be kept, sent and gone back to. */
+/* Keeps list filters in the URL, so that a filtered list can be bookmarked, shared and returned to. */
 import { setQuery } from "./router.js";
 
 export const filters = (names) => ({
@@ -6,11 +6,12 @@ export const filters = (names) => ({
     return this.$store.route.query;
   },
 
-  get asked() {
+  /* Changes whenever one of the filters changes. */
+  get filterKey() {
     return JSON.stringify(names.map((name) => this.query[name] ?? ""));
   },
 
-  get isNarrowed() {
+  get hasFilters() {
     return names.some((name) => this.query[name]);
   },
 

@@ -1,21 +1,21 @@
-/* News of jobs: the event stream, and while there is none, a look every few seconds. */
+/* Live job updates: from the event stream, or by polling while the stream is unavailable. */
 import * as api from "./api.js";
 
 const POLL_MS = 4000;
 const REOPEN_MS = 60_000;
-const FAILURES = 3;
-const WORDS = {
-  live: ["Live", "Changes of jobs arrive as they happen."],
-  polling: ["Every few seconds", "The event stream is not to be had; jobs are asked for every few seconds."],
+const MAX_FAILURES = 3;
+const LABELS = {
+  live: ["Live", "Job changes arrive as they happen."],
+  polling: ["Polling", "The event stream is unavailable; jobs are polled every few seconds."],
   off: ["", ""],
 };
-const listeners = new Set();
+const subscribers = new Set();
 let self = null;
 let source = null;
-let timer = null;
-let again = null;
+let pollTimer = null;
+let reopenTimer = null;
 let failures = 0;
-let seen = null;
+let lastSeen = null;
 
 export const live = {
   state: "off",
@@ -25,64 +25,64 @@ export const live = {
   },
 
   get name() {
-    return WORDS[this.state][0];
+    return LABELS[this.state][0];
   },
 
-  get words() {
-    return WORDS[this.state][1];
+  get description() {
+    return LABELS[this.state][1];
   },
 };
 
-/* Calls back with {kind, document} for every change; the answer ends it. */
-export function listen(callback) {
-  listeners.add(callback);
-  if (!source && !timer) open();
+/* Calls back with {kind, document} for every change; returns a function that unsubscribes. */
+export function subscribe(callback) {
+  subscribers.add(callback);
+  if (!source && !pollTimer) open();
   return () => {
-    listeners.delete(callback);
-    if (!listeners.size) close();
+    subscribers.delete(callback);
+    if (!subscribers.size) close();
   };
 }
 
-const spread = (kind, document) => listeners.forEach((callback) => callback({ kind, document }));
+const publish = (kind, document) => subscribers.forEach((callback) => callback({ kind, document }));
 
 function open() {
-  source = new EventSource(api.address("jobs/stream"));
+  source = new EventSource(api.buildUrl("jobs/stream"));
   source.addEventListener("open", () => {
     failures = 0;
     self.state = "live";
   });
-  for (const kind of ["job", "progress"]) source.addEventListener(kind, (event) => spread(kind, JSON.parse(event.data)));
+  for (const kind of ["job", "progress"]) source.addEventListener(kind, (event) => publish(kind, JSON.parse(event.data)));
   source.addEventListener("error", () => {
     failures += 1;
-    if (failures >= FAILURES || source.readyState === EventSource.CLOSED) poll();
+    if (failures >= MAX_FAILURES || source.readyState === EventSource.CLOSED) startPolling();
   });
 }
 
-function poll() {
+function startPolling() {
   source?.close();
   source = null;
   self.state = "polling";
-  seen = null;
-  timer ??= setInterval(look, POLL_MS);
-  void look();
-  again ??= setTimeout(reopen, REOPEN_MS);
+  lastSeen = null;
+  pollTimer ??= setInterval(poll, POLL_MS);
+  void poll();
+  reopenTimer ??= setTimeout(reopen, REOPEN_MS);
 }
 
 function reopen() {
-  clearInterval(timer);
-  timer = again = null;
+  clearInterval(pollTimer);
+  pollTimer = reopenTimer = null;
   failures = 0;
   open();
 }
 
-async function look() {
+async function poll() {
   try {
     const { jobs } = await api.get("jobs", { limit: 25 });
-    const now = new Map(jobs.map((job) => [job.id, JSON.stringify([job.state, job.progress])]));
-    const before = seen;
-    seen = now;
-    // What changed before the first look is not known, so that one tells of all.
-    jobs.filter((job) => !before || before.get(job.id) !== now.get(job.id)).forEach((job) => spread("job", job));
+    const current = new Map(jobs.map((job) => [job.id, JSON.stringify([job.state, job.progress])]));
+    const previous = lastSeen;
+    lastSeen = current;
+    // The first poll has nothing to compare with, so it publishes every job.
+    jobs.filter((job) => !previous || previous.get(job.id) !== current.get(job.id)).forEach((job) => publish("job", job));
   } catch (problem) {
     if (problem.status === 401) close();
   }
@@ -90,9 +90,9 @@ async function look() {
 
 function close() {
   source?.close();
-  clearInterval(timer);
-  clearTimeout(again);
-  source = timer = again = null;
+  clearInterval(pollTimer);
+  clearTimeout(reopenTimer);
+  source = pollTimer = reopenTimer = null;
   failures = 0;
   self.state = "off";
 }

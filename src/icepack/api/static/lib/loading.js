@@ -1,9 +1,9 @@
-/* What every screen that asks for something has: a state, and the problem if there is one. */
+/* Loading state for screens: a status, and the problem if a request failed. */
 export const loading = () => ({
   status: "loading",
   problem: null,
 
-  /* Runs `work`; an error becomes the screen's own. Later calls keep what is shown until they are done. */
+  /* Runs `work` and shows an error on the screen. Later calls keep the current content until they finish. */
   async load(work) {
     try {
       await work();

@@ -1,13 +1,13 @@
-/* The address says what is shown: #/tables?issue=small_files. A changed query alone changes no screen. */
+/* Client-side router: the URL hash selects the screen, as in #/tables?issue=small_files. Changing only the query keeps the screen. */
 import { screens } from "../screens.js";
-import { h, ownMarkup } from "./dom.js";
-import { remedy } from "./words.js";
+import { h, parseMarkup } from "./dom.js";
+import { remedy } from "./labels.js";
 
-const ARRIVAL_MS = 5000;
+const HEADING_TIMEOUT_MS = 5000;
 let alpine = null;
 let route = null;
-let shown = "";
-const markup = new Map();
+let rendered = "";
+const templates = new Map();
 
 export const router = {
   route: { name: "", params: {}, query: {}, text: "" },
@@ -17,26 +17,26 @@ export const router = {
     route = store;
   },
 
-  /* Fetches the screen that the address names, while it is still being found out who is looking. */
-  warm() {
-    follow();
-    void open(route.name);
+  /* Fetches the current screen's files while the session is still loading. */
+  prefetch() {
+    readLocation();
+    void loadScreen(route.name);
   },
 
   start() {
-    addEventListener("hashchange", follow);
-    addEventListener("resize", showWhere);
-    follow();
+    addEventListener("hashchange", readLocation);
+    addEventListener("resize", scrollToCurrentLink);
+    readLocation();
     alpine.effect(() => void render(alpine.store("session").state, route.text));
   },
 };
 
 export function link(path, query = {}) {
-  const given = new URLSearchParams();
+  const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== null && value !== "") given.append(name, value);
+    if (value !== undefined && value !== null && value !== "") params.append(name, value);
   }
-  const text = given.toString();
+  const text = params.toString();
   return `#/${path}${text ? `?${text}` : ""}`;
 }
 
@@ -46,24 +46,24 @@ export const go = (path, query) => {
   location.hash = link(path, query);
 };
 
-/* Changes the query in place; each step of typing into a search field is no step back. */
+/* Replaces the query without a history entry: typing into a search field must not fill the back button's history. */
 export function setQuery(changes) {
   const path = location.hash.replace(/^#\/?/, "").split("?")[0];
   history.replaceState(null, "", link(path, { ...route.query, ...changes }));
-  follow();
+  readLocation();
 }
 
-function parse(hash) {
+function parseHash(hash) {
   const [path, query] = hash.replace(/^#\/?/, "").split("?");
-  const parts = path.split("/").filter(Boolean).map(decoded);
+  const parts = path.split("/").filter(Boolean).map(decode);
   for (const screen of screens) {
-    const params = fit(screen.path.split("/").filter(Boolean), parts);
+    const params = matchPath(screen.path.split("/").filter(Boolean), parts);
     if (params) return { name: screen.name, params, query: Object.fromEntries(new URLSearchParams(query ?? "")) };
   }
   return { name: "missing", params: {}, query: {} };
 }
 
-function decoded(part) {
+function decode(part) {
   try {
     return decodeURIComponent(part);
   } catch {
@@ -71,95 +71,95 @@ function decoded(part) {
   }
 }
 
-function fit(pattern, parts) {
+function matchPath(pattern, parts) {
   if (pattern.length !== parts.length) return null;
   const params = {};
-  for (const [at, piece] of pattern.entries()) {
-    if (piece.startsWith(":")) params[piece.slice(1)] = parts[at];
-    else if (piece !== parts[at]) return null;
+  for (const [index, segment] of pattern.entries()) {
+    if (segment.startsWith(":")) params[segment.slice(1)] = parts[index];
+    else if (segment !== parts[index]) return null;
   }
   return params;
 }
 
-function follow() {
-  const found = parse(location.hash);
-  Object.assign(route, found);
-  route.text = JSON.stringify([found.name, found.params]);
+function readLocation() {
+  const parsed = parseHash(location.hash);
+  Object.assign(route, parsed);
+  route.text = JSON.stringify([parsed.name, parsed.params]);
 }
 
 async function render(state, text) {
   if (state === "unknown") return;
   const name = state === "out" ? "signin" : route.name;
   const wanted = `${name} ${text}`;
-  if (wanted === shown) return;
-  const isFirst = shown === "";
-  shown = wanted;
-  const content = await open(name);
-  if (wanted !== shown) return;
+  if (wanted === rendered) return;
+  const isFirst = rendered === "";
+  rendered = wanted;
+  const content = await loadScreen(name);
+  if (wanted !== rendered) return;
   document.getElementById("outlet").replaceChildren(content);
   document.title = `${titleOf(name)} · icepack`;
-  showWhere();
-  if (!isFirst) arrive();
+  scrollToCurrentLink();
+  if (!isFirst) focusHeading();
 }
 
-async function open(name) {
+async function loadScreen(name) {
   try {
-    const [module, content] = await Promise.all([import(`../views/${name}.js`), fetchMarkup(name)]);
+    const [module, content] = await Promise.all([import(`../views/${name}.js`), loadTemplate(name)]);
     alpine.data(name, module.default);
     return content.cloneNode(true);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
-    return unreachable();
+    return offlineNotice();
   }
 }
 
-async function fetchMarkup(name) {
-  if (!markup.has(name)) {
-    markup.set(name, ownMarkup(await fetchWhole(name)));
+async function loadTemplate(name) {
+  if (!templates.has(name)) {
+    templates.set(name, parseMarkup(await fetchWithIncludes(name)));
   }
-  return markup.get(name);
+  return templates.get(name);
 }
 
-/* With the parts that several screens share in place of their names: <!-- part: editor --> */
-async function fetchWhole(name) {
-  const answer = await fetch(`page/views/${name}.html`);
-  let text = await answer.text();
-  for (const [mark, wanted] of text.matchAll(/<!-- part: ([a-z]+) -->/g)) {
-    const part = await fetchWhole(`parts/${wanted}`);
-    text = text.replace(mark, () => part);
+/* Replaces <!-- include: rule-editor --> with views/includes/rule-editor.html. */
+async function fetchWithIncludes(name) {
+  const response = await fetch(`page/views/${name}.html`);
+  let text = await response.text();
+  for (const [comment, included] of text.matchAll(/<!-- include: ([a-z-]+) -->/g)) {
+    const content = await fetchWithIncludes(`includes/${included}`);
+    text = text.replace(comment, () => content);
   }
   return text;
 }
 
-/* A browser does not ask again for a module that it could not get, so the whole page has to. */
-function unreachable() {
-  const again = h("button", { type: "button", onclick: () => location.reload() }, "Try again");
-  return h("section", { class: "state is-error", role: "alert" }, h("h1", {}, "The service does not answer."), h("p", {}, remedy("unreachable")), again);
+/* A browser never refetches a module whose import failed, so the whole page has to be reloaded. */
+function offlineNotice() {
+  const reload = h("button", { type: "button", onclick: () => location.reload() }, "Try again");
+  return h("section", { class: "state is-error", role: "alert" }, h("h1", {}, "The service does not respond."), h("p", {}, remedy("unreachable")), reload);
 }
 
 function titleOf(name) {
   if (name === "signin") return "Sign in";
   if (route.params.table) return route.params.table;
-  return screens.find((screen) => screen.name === name)?.title ?? "Nothing here";
+  return screens.find((screen) => screen.name === name)?.title ?? "Page not found";
 }
 
-/* On a phone the navigation is a strip, of which the current screen's name may be out of sight. */
-function showWhere() {
-  requestAnimationFrame(() => document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }));
+/* On a phone the navigation scrolls sideways, and the current link may be out of view. */
+function scrollToCurrentLink() {
+  requestAnimationFrame(() => document.querySelector(".sidebar [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }));
 }
 
-/* Who listens to the page hears the new screen's name, as soon as it is there; unless they have moved on by then. */
-function arrive() {
+/* Focuses the new screen's heading once it is there, so that screen readers announce it, unless the user has moved the focus. */
+function focusHeading() {
   scrollTo(0, 0);
   const main = document.getElementById("main");
   main.focus({ preventScroll: true });
-  const until = Date.now() + ARRIVAL_MS;
-  const look = () => {
+  const deadline = Date.now() + HEADING_TIMEOUT_MS;
+  const tryFocus = () => {
     if (document.activeElement !== main && document.activeElement !== document.body) return;
-    const heading = [...document.querySelectorAll("#outlet h1")].find((one) => one.checkVisibility() && one.textContent);
+    const heading = [...document.querySelectorAll("#outlet h1")].find((element) => element.checkVisibility() && element.textContent);
     heading?.setAttribute("tabindex", "-1");
     if (heading) heading.focus({ preventScroll: true });
-    else if (Date.now() < until) setTimeout(look, 50);
+    else if (Date.now() < deadline) setTimeout(tryFocus, 50);
   };
-  setTimeout(look);
+  setTimeout(tryFocus);
 }

@@ -1,4 +1,4 @@
-/* Who is looking, and what they may do: buttons for what they may not are not there. */
+/* The signed-in user and their roles. Controls for actions that the user may not perform are hidden. */
 import * as api from "./api.js";
 
 const RANKS = { viewer: 0, operator: 1, admin: 2 };
@@ -13,57 +13,57 @@ export const session = {
 
   attach(store) {
     self = store;
-    api.whenSignedOut(() => {
+    api.onSignedOut(() => {
       self.state = "out";
     });
   },
 
-  get isIn() {
+  get isSignedIn() {
     return this.state === "in";
   },
 
-  async look() {
+  async load() {
     try {
-      this.take(await api.get("session", {}, { quiet: true }));
+      this.apply(await api.get("session", {}, { quiet: true }));
     } catch (problem) {
       this.state = problem.status === 401 ? "out" : "in";
     }
   },
 
-  async enter(key) {
-    this.take(await api.post("session", { key }, { quiet: true }));
+  async signIn(key) {
+    this.apply(await api.post("session", { key }, { quiet: true }));
   },
 
-  async leave() {
+  async signOut() {
     await api.remove("session");
     this.state = "out";
   },
 
-  take(found) {
-    Object.assign(this, { name: found.name, role: found.role, grants: found.grants });
-    this.authentication = found.authentication;
+  apply(response) {
+    Object.assign(this, { name: response.name, role: response.role, grants: response.grants });
+    this.authentication = response.authentication;
     this.state = "in";
   },
 
-  /* For one table ({catalog, namespace, …}), or at least somewhere. */
-  may(role, table) {
-    return this.grants.some((grant) => RANKS[grant.role] >= RANKS[role] && (!table || covers(grant.scopes, table)));
+  /* Whether the user has the role for this table ({catalog, namespace, …}), or, without a table, for any table. */
+  hasRole(role, table) {
+    return this.grants.some((grant) => RANKS[grant.role] >= RANKS[role] && (!table || coversTable(grant.scopes, table)));
   },
 
-  mayEverywhere(role) {
+  hasRoleEverywhere(role) {
     return this.grants.some((grant) => RANKS[grant.role] >= RANKS[role] && grant.scopes.includes("*.*"));
   },
 };
 
-function covers(scopes, table) {
+function coversTable(scopes, table) {
   const namespace = table.namespace.map((part) => (/^\w+$/.test(part) ? part : `"${part}"`)).join(".");
   return scopes.some((scope) => {
-    const at = scope.indexOf(".");
-    return fits(scope.slice(0, at), table.catalog) && fits(scope.slice(at + 1), namespace);
+    const dot = scope.indexOf(".");
+    return matchesGlob(scope.slice(0, dot), table.catalog) && matchesGlob(scope.slice(dot + 1), namespace);
   });
 }
 
-function fits(glob, text) {
-  const pattern = Array.from(glob, (one) => (one === "*" ? ".*" : one === "?" ? "." : one.replace(/[^\w]/g, "\\$&")));
+function matchesGlob(glob, text) {
+  const pattern = Array.from(glob, (char) => (char === "*" ? ".*" : char === "?" ? "." : char.replace(/[^\w]/g, "\\$&")));
   return new RegExp(`^${pattern.join("")}$`, "su").test(text);
 }

@@ -1,17 +1,17 @@
-/* What stays while screens change: navigation, theme, help. */
+/* The application shell around the screens: navigation, theme and help. */
 import { screens } from "../screens.js";
 import { openHelp } from "./dialogs.js";
-import { keyLines } from "./keys.js";
+import { shortcutList } from "./shortcuts.js";
 
-const KEPT = "icepack.theme";
+const STORAGE_KEY = "icepack.theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
 
 export const shell = () => ({
   theme: document.documentElement.dataset.theme ?? "",
   isSystemDark: system.matches,
-  keyLines: keyLines(),
+  shortcuts: shortcutList(),
 
-  /* Some systems turn dark in the evening. */
+  /* Some systems switch to dark mode in the evening. */
   init() {
     system.addEventListener("change", () => {
       this.isSystemDark = system.matches;
@@ -19,33 +19,33 @@ export const shell = () => ({
   },
 
   get screens() {
-    return screens.filter((screen) => screen.key && (!screen.role || this.$store.session.may(screen.role)));
+    return screens.filter((screen) => screen.key && (!screen.role || this.$store.session.hasRole(screen.role)));
   },
 
-  get themeName() {
-    return this.isDark() ? "Light" : "Dark";
+  get otherTheme() {
+    return this.isDark() ? "Light theme" : "Dark theme";
   },
 
   isDark() {
     return this.theme ? this.theme === "dark" : this.isSystemDark;
   },
 
-  isHere(screen) {
-    const here = screens.find((one) => one.name === this.$store.route.name);
-    return here && (here.name === screen.name || here.within === screen.name) ? "page" : null;
+  ariaCurrent(screen) {
+    const current = screens.find((other) => other.name === this.$store.route.name);
+    return current && (current.name === screen.name || current.within === screen.name) ? "page" : null;
   },
 
   toggleTheme() {
     this.theme = this.isDark() ? "light" : "dark";
     document.documentElement.dataset.theme = this.theme;
-    localStorage.setItem(KEPT, this.theme);
+    localStorage.setItem(STORAGE_KEY, this.theme);
   },
 
   help() {
     openHelp();
   },
 
-  skip() {
+  skipToContent() {
     document.getElementById("main").focus();
   },
 });

@@ -1,7 +1,7 @@
-/* Short messages in a corner; what went wrong stays until it is dismissed. */
+/* Short messages in a corner. Errors stay until they are dismissed. */
 const SHOWN_MS = 6000;
 let self = null;
-let number = 0;
+let lastId = 0;
 
 export const toasts = {
   list: [],
@@ -10,17 +10,17 @@ export const toasts = {
     self = store;
   },
 
-  drop(id) {
+  dismiss(id) {
     this.list = this.list.filter((toast) => toast.id !== id);
   },
 };
 
 function show(toast) {
-  const id = ++number;
+  const id = ++lastId;
   self.list = [...self.list.slice(-3), { id, remedy: "", href: "", link: "", ...toast }];
-  if (toast.kind !== "bad") setTimeout(() => self.drop(id), SHOWN_MS);
+  if (toast.kind !== "bad") setTimeout(() => self.dismiss(id), SHOWN_MS);
 }
 
-export const tell = (text, more = {}) => show({ kind: "good", text, ...more });
+export const notify = (text, more = {}) => show({ kind: "good", text, ...more });
 
-export const complain = (problem) => show({ kind: "bad", text: problem.message, remedy: problem.remedy ?? "" });
+export const notifyProblem = (problem) => show({ kind: "bad", text: problem.message, remedy: problem.remedy ?? "" });

@@ -1,109 +1,111 @@
-/* Who changed what, and when; also what was denied. */
+/* Audit log: who changed what and when, including denied requests. */
 import * as api from "../lib/api.js";
 import { filters } from "../lib/filters.js";
 import * as format from "../lib/format.js";
-import { join } from "../lib/join.js";
+import * as labels from "../lib/labels.js";
 import { loading } from "../lib/loading.js";
+import { mergeMixins } from "../lib/mixins.js";
 import { link, tableLink } from "../lib/router.js";
-import * as words from "../lib/words.js";
 
 const PAGE = 50;
 const FILTERS = ["actor", "action", "subject", "within"];
-const SPANS = [["", "Any time"], ["1", "Last 24 hours"], ["7", "Last 7 days"], ["30", "Last 30 days"]];
+const PERIODS = [["", "Any time"], ["1", "Last 24 hours"], ["7", "Last 7 days"], ["30", "Last 30 days"]];
+/* For each action its past tense and its infinitive. */
 const ACTIONS = {
-  "jobs.submit": ["asked for a job", "ask for a job"],
+  "jobs.submit": ["submitted a job", "submit a job"],
   "jobs.cancel": ["cancelled a job", "cancel a job"],
-  "jobs.retry": ["asked for a job once more", "ask for a job once more"],
-  "maintain.submit": ["asked for all that is recommended", "ask for all that is recommended"],
-  "policies.put": ["set policies", "set policies"],
-  "schedules.put": ["set schedules", "set schedules"],
-  "keys.create": ["made a key", "make a key"],
+  "jobs.retry": ["retried a job", "retry a job"],
+  "maintain.submit": ["submitted the recommended actions", "submit the recommended actions"],
+  "policies.put": ["changed policies", "change policies"],
+  "schedules.put": ["changed schedules", "change schedules"],
+  "keys.create": ["created a key", "create a key"],
   "keys.revoke": ["revoked a key", "revoke a key"],
   "session.open": ["signed in", "sign in"],
   "session.end": ["signed out", "sign out"],
   "settings.check": ["started the checks", "start the checks"],
-  denied: ["was not let in", "was not let in"],
+  denied: ["was denied access", "was denied access"],
 };
-const DAY = 86400e3;
+const DAY_MS = 86400e3;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-/;
-const clean = (kind) => kind.replace(/^api\./, "");
+const withoutPrefix = (action) => action.replace(/^api\./, "");
 
 const main = () => ({
   ...loading(),
-  found: [],
+  loaded: [],
   next: null,
   busy: false,
-  spans: SPANS.map(([value, name]) => ({ value, name })),
-  kinds: Object.keys(ACTIONS).map((kind) => `api.${kind}`),
+  periods: PERIODS.map(([value, name]) => ({ value, name })),
+  actions: Object.keys(ACTIONS).map((action) => `api.${action}`),
 
   init() {
     this.refresh();
-    this.$watch("asked", () => this.refresh());
+    this.$watch("filterKey", () => this.refresh());
   },
 
   get isEmpty() {
-    return this.status === "ready" && this.found.length === 0;
+    return this.status === "ready" && this.loaded.length === 0;
   },
 
   refresh() {
     return this.load(async () => {
-      const page = await this.page();
-      this.found = page.entries;
+      const page = await this.fetchPage();
+      this.loaded = page.entries;
       this.next = page.next_before;
     });
   },
 
-  page(before) {
+  fetchPage(before) {
     const { actor, action, subject, within } = this.query;
-    const since = within ? new Date(Date.now() - Number(within) * DAY).toISOString() : undefined;
+    const since = within ? new Date(Date.now() - Number(within) * DAY_MS).toISOString() : undefined;
     return api.get("audit", { actor, action, subject, since, limit: PAGE, before });
   },
 
-  async older() {
+  async loadOlder() {
     this.busy = true;
     await this.load(async () => {
-      const page = await this.page(this.next);
-      this.found = [...this.found, ...page.entries];
+      const page = await this.fetchPage(this.next);
+      this.loaded = [...this.loaded, ...page.entries];
       this.next = page.next_before;
     });
     this.busy = false;
   },
 
   get entries() {
-    return this.found.map((entry) => ({
+    return this.loaded.map((entry) => ({
       ...entry,
-      what: doing(entry),
+      what: describeAction(entry),
       href: hrefOf(entry),
       isDenied: isDenied(entry),
-      who: entry.actor || "nobody",
-      result: UUID.test(entry.outcome) ? "a new job" : entry.outcome,
+      who: entry.actor || "anonymous",
+      result: UUID.test(entry.outcome) ? "job created" : entry.outcome,
       details: Object.keys(entry.details).length ? JSON.stringify(entry.details, null, 2) : "",
     }));
   },
 
   get summary() {
-    return this.status === "ready" ? `${format.plural(this.found.length, "entry", "entries")}${this.next === null ? "" : ", and older ones"}` : "";
+    return this.status === "ready" ? `${this.next === null ? "" : "Latest "}${format.plural(this.loaded.length, "entry", "entries")}` : "";
   },
 
-  kindName(kind) {
-    return words.setting(ACTIONS[clean(kind)][0]);
+  actionName(action) {
+    return labels.setting(ACTIONS[withoutPrefix(action)][0]);
   },
 });
 
-const isDenied = ({ action, outcome }) => clean(action) === "denied" || outcome.startsWith("denied");
+const isDenied = ({ action, outcome }) => withoutPrefix(action) === "denied" || outcome.startsWith("denied");
 
-function doing(entry) {
-  const [past, infinitive] = ACTIONS[clean(entry.action)] ?? Array(2).fill(clean(entry.action).replaceAll(/[._]/g, " "));
-  if (clean(entry.action) === "denied") return past;
+function describeAction(entry) {
+  const action = withoutPrefix(entry.action);
+  const [past, infinitive] = ACTIONS[action] ?? Array(2).fill(action.replaceAll(/[._]/g, " "));
+  if (action === "denied") return past;
   return isDenied(entry) ? `was not allowed to ${infinitive}` : past;
 }
 
-/* To the job or table that it is about, where there is one. */
+/* The link to the job or table that the entry is about, if there is one. */
 function hrefOf({ action, subject, details }) {
-  if (clean(action).startsWith("jobs.") && UUID.test(subject)) return link(`jobs/${subject}`);
+  if (withoutPrefix(action).startsWith("jobs.") && UUID.test(subject)) return link(`jobs/${subject}`);
   if (details.table && details.table === subject) return tableLink(subject);
   if (action.includes("policies")) return "#/policies";
   return action.includes("schedules") ? "#/schedule" : "";
 }
 
-export default () => join(filters(FILTERS), main());
+export default () => mergeMixins(filters(FILTERS), main());

@@ -1,20 +1,20 @@
-/* One job: where it is, what it does to which partitions and why, what went wrong, what came of it. */
+/* One job: its state, its timeline, which partitions it selects and why, its errors and its results. */
 import * as api from "../lib/api.js";
 import * as format from "../lib/format.js";
-import { join } from "../lib/join.js";
 import * as jobs from "../lib/jobs.js";
-import { listen } from "../lib/live.js";
+import * as labels from "../lib/labels.js";
+import { subscribe } from "../lib/live.js";
 import { loading } from "../lib/loading.js";
+import { mergeMixins } from "../lib/mixins.js";
 import { tableLink } from "../lib/router.js";
-import * as words from "../lib/words.js";
-import { choiceParts } from "./job/choice.js";
-import { logParts } from "./job/log.js";
-import { resultParts } from "./job/result.js";
-import { traceParts } from "./job/trace.js";
+import { eventsMixin } from "./job/events.js";
+import { partitionsMixin } from "./job/partitions.js";
+import { resultMixin } from "./job/result.js";
+import { timelineMixin } from "./job/timeline.js";
 
-const SOON_MS = 200;
+const REFRESH_DELAY_MS = 200;
 const TICK_MS = 1000;
-const AGAIN_MS = 5000;
+const REFRESH_MS = 5000;
 
 const main = () => ({
   ...loading(),
@@ -24,56 +24,56 @@ const main = () => ({
 
   init() {
     this.id = this.$store.route.params.job;
-    this.stop = listen((news) => this.heard(news));
-    this.timer = setInterval(() => this.tick(), TICK_MS);
-    this.again = setInterval(() => this.job && jobs.isOpen(this.job) && !document.hidden && this.refresh(), AGAIN_MS);
+    this.unsubscribe = subscribe((event) => this.onJobEvent(event));
+    this.ticker = setInterval(() => this.tick(), TICK_MS);
+    this.refresher = setInterval(() => this.job && jobs.isActive(this.job) && !document.hidden && this.refresh(), REFRESH_MS);
     this.refresh();
   },
 
   destroy() {
-    this.stop();
-    clearInterval(this.timer);
-    clearInterval(this.again);
-    clearTimeout(this.later);
+    this.unsubscribe();
+    clearInterval(this.ticker);
+    clearInterval(this.refresher);
+    clearTimeout(this.refreshTimer);
   },
 
   refresh() {
     return this.load(async () => {
       const path = `jobs/${encodeURIComponent(this.id)}`;
-      const [job, story] = await Promise.all([api.get(path), api.get(`${path}/events`)]);
-      if (job.action.kind === "compact" && job.state !== "succeeded" && !this.plan) this.plan = await planOf(path);
-      this.events = story.events;
+      const [job, { events }] = await Promise.all([api.get(path), api.get(`${path}/events`)]);
+      if (job.action.kind === "compact" && job.state !== "succeeded" && !this.plan) this.plan = await fetchPlan(path);
+      this.events = events;
       this.now = Date.now();
       this.job = job;
-      document.title = `${words.action(job.action.kind)} ${job.table_name} · icepack`;
+      document.title = `${labels.action(job.action.kind)} ${job.table_name} · icepack`;
     });
   },
 
-  heard({ kind, document: told }) {
-    if ((told.job_id ?? told.id) !== this.id || !this.job) return;
-    if (kind === "progress") this.job = { ...this.job, progress: told.progress };
-    clearTimeout(this.later);
-    this.later = setTimeout(() => this.refresh(), SOON_MS);
+  onJobEvent({ kind, document: update }) {
+    if ((update.job_id ?? update.id) !== this.id || !this.job) return;
+    if (kind === "progress") this.job = { ...this.job, progress: update.progress };
+    clearTimeout(this.refreshTimer);
+    this.refreshTimer = setTimeout(() => this.refresh(), REFRESH_DELAY_MS);
   },
 
   tick() {
-    if (this.job && jobs.isOpen(this.job) && !document.hidden) this.now = Date.now();
+    if (this.job && jobs.isActive(this.job) && !document.hidden) this.now = Date.now();
   },
 
-  get line() {
-    return jobs.line(this.job, this.now);
+  get row() {
+    return jobs.jobRow(this.job, this.now);
   },
 
   get tableHref() {
     return tableLink(this.job.table_name);
   },
 
-  get mayCancel() {
-    return jobs.mayCancel(this.job, this.$store.session);
+  get canCancel() {
+    return jobs.canCancel(this.job, this.$store.session);
   },
 
-  get mayRetry() {
-    return jobs.mayRetry(this.job, this.$store.session);
+  get canRetry() {
+    return jobs.canRetry(this.job, this.$store.session);
   },
 
   get lead() {
@@ -82,38 +82,38 @@ const main = () => ({
 
   get figures() {
     const { progress } = this.job;
-    const seconds = this.line.span;
+    const seconds = this.row.elapsed;
     const figure = (name, text) => ({ name, text });
     return [
-      figure("Groups", progress.partitions_total ? `${format.count(progress.partitions_completed)} of ${format.count(progress.partitions_total)}` : "–"),
+      figure("File groups", progress.partitions_total ? `${format.count(progress.partitions_completed)} of ${format.count(progress.partitions_total)}` : "–"),
       figure("Files", format.count(progress.files_processed)),
-      figure("Read", format.bytes(progress.bytes_read)),
-      figure("Written", format.bytes(progress.bytes_written)),
-      figure("Running for", format.duration(seconds)),
-      figure("Speed", progress.bytes_read && seconds ? `${format.bytes(progress.bytes_read / seconds)}/s` : "–"),
+      figure("Data read", format.bytes(progress.bytes_read)),
+      figure("Data written", format.bytes(progress.bytes_written)),
+      figure("Elapsed time", format.duration(seconds)),
+      figure("Read rate", progress.bytes_read && seconds ? `${format.bytes(progress.bytes_read / seconds)}/s` : "–"),
     ];
   },
 
-  /* The first sentence says what, the others what to do. */
+  /* The first sentence of the message is the heading; the rest follows below. */
   get failure() {
-    const [first, ...rest] = (this.job.message || "It says nothing about why.").split(/(?<=[.!?])\s+(?=[A-Z])/u);
-    return { what: first, more: rest.join(" ") };
+    const [first, ...rest] = (this.job.message || "No error message.").split(/(?<=[.!?])\s+(?=[A-Z])/u);
+    return { title: first, rest: rest.join(" ") };
   },
 
-  get failureWords() {
-    const { failedIn, job } = this;
+  get failureText() {
+    const { failedPhase, job } = this;
     const commits = job.details?.commits?.length ?? 0;
-    const where = failedIn ? `It went wrong in its ${failedIn}${job.attempts > 1 ? `, in the last of ${format.count(job.attempts)} attempts` : ""}. ` : "";
-    return `${where}${commits ? `${format.plural(commits, "commit")} of it stayed; each is complete.` : "Nothing was committed, so the table is as it was."}`;
+    const where = failedPhase ? `Failed during ${failedPhase}${job.attempts > 1 ? `, on the last of ${format.count(job.attempts)} attempts` : ""}. ` : "";
+    return `${where}${commits ? `${format.plural(commits, "commit")} made before the failure ${commits === 1 ? "was" : "were"} kept; each is complete.` : "Nothing was committed, so the table is unchanged."}`;
   },
 
   get remedy() {
     const { details } = this.job;
-    if (details?.state === "refused") return "A guard rail refused it. Change what the message names; the same again would be refused again.";
-    const known = words.errorRemedy(details?.error);
+    if (details?.state === "refused") return "A guard rail refused this job. Fix the cause named in the message first; otherwise it is refused again.";
+    const known = labels.errorRemedy(details?.error);
     if (known) return known;
-    if (details?.retryable) return "The cause may have passed or been repaired since: try it again. It is planned anew from the table as it is now.";
-    return "The same again is likely to fail again. Repair what the message names first, then try it again.";
+    if (details?.retryable) return "The cause may have been temporary or fixed since. Retry: the job is planned again from the current state of the table.";
+    return "The same job is likely to fail again. Fix the cause named in the message first, then retry.";
   },
 
   async cancel() {
@@ -126,15 +126,15 @@ const main = () => ({
 });
 
 const LEADS = {
-  queued: ({ job }) => (job.waits_until ? `It waits until ${format.moment(job.waits_until)}.` : `It waits for a worker since ${format.ago(job.submitted_at)}. Jobs of one table run one after the other.`),
-  running: (self) => [self.phaseNow && `In its ${self.phaseNow}`, self.line.left].filter(Boolean).join(", ").concat("."),
-  succeeded: ({ job, record, line }) => `Done in ${format.duration(line.span)}${record?.before && record.after && record.after.score !== record.before.score ? `; the score went from ${record.before.score} to ${record.after.score}` : ""}${job.attempts > 1 ? `, at attempt ${job.attempts}` : ""}.`,
+  queued: ({ job }) => (job.waits_until ? `Scheduled for ${format.dateTime(job.waits_until)}.` : `Waiting for a worker, submitted ${format.ago(job.submitted_at)}. Jobs on the same table run one at a time.`),
+  running: (self) => [self.currentPhase && `Phase: ${self.currentPhase}`, self.row.timeLeft].filter(Boolean).join(", ").concat("."),
+  succeeded: ({ job, record, row }) => `Finished in ${format.duration(row.elapsed)}${record?.before && record.after && record.after.score !== record.before.score ? `; the score went from ${record.before.score} to ${record.after.score}` : ""}${job.attempts > 1 ? `, on attempt ${job.attempts}` : ""}.`,
   failed: ({ job }) => `Failed ${format.ago(job.finished_at)}${job.attempts > 1 ? `, after ${format.plural(job.attempts, "attempt")}` : ""}.`,
-  cancelled: ({ job }) => `Cancelled ${format.ago(job.finished_at)}. ${job.attempts ? "What it had committed stays." : "It had not begun."}`,
+  cancelled: ({ job }) => `Cancelled ${format.ago(job.finished_at)}. ${job.attempts ? "Commits made before are kept." : "The job had not started."}`,
 };
 
-/* Nothing is known of a table that is not in the cache: then there is no plan to show, and all else still is. */
-async function planOf(path) {
+/* A table that is not in the cache has no plan; the rest of the screen is still shown. */
+async function fetchPlan(path) {
   try {
     return await api.get(`${path}/plan`);
   } catch (problem) {
@@ -143,4 +143,4 @@ async function planOf(path) {
   }
 }
 
-export default () => join(main(), traceParts(), choiceParts(), resultParts(), logParts());
+export default () => mergeMixins(main(), timelineMixin(), partitionsMixin(), resultMixin(), eventsMixin());

@@ -1,2 +1,2 @@
-/* An address that leads nowhere. */
+/* Shown when the URL matches no screen. */
 export default () => ({});

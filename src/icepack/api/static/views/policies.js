@@ -1,16 +1,16 @@
-/* Policies: what holds for which tables, in which order, and what a change would do before it is made. */
+/* Policies: the rules for each table, and a preview of the effect of a change. */
 import * as api from "../lib/api.js";
 import * as format from "../lib/format.js";
-import { join } from "../lib/join.js";
+import * as labels from "../lib/labels.js";
 import { loading } from "../lib/loading.js";
+import { mergeMixins } from "../lib/mixins.js";
 import * as policy from "../lib/policy.js";
 import { tableLink } from "../lib/router.js";
-import { ruleParts } from "../lib/rules.js";
-import * as words from "../lib/words.js";
+import { ruleEditorMixin } from "../lib/rule-editor.js";
 
 const main = () => ({
   ...loading(),
-  found: null,
+  data: null,
 
   init() {
     this.refresh();
@@ -18,42 +18,44 @@ const main = () => ({
 
   refresh() {
     return this.load(async () => {
-      this.found = await api.get("policies");
+      this.data = await api.get("policies");
     });
   },
 
   get base() {
-    return policy.lines(this.found.base);
+    return policy.settingRows(this.data.base);
   },
 
   get configured() {
-    return this.found.configured.map((one, at) => ({ key: at, match: one.match, lines: policy.lines(one.settings) }));
+    return this.data.configured.map(ruleRow);
   },
 
   get overrides() {
-    return this.found.overrides.map((one, at) => ({ key: at, match: one.match, lines: policy.lines(one.settings) }));
+    return this.data.overrides.map(ruleRow);
   },
 
-  get previewWords() {
+  get previewText() {
     const { tables, recommendations } = this.preview;
-    if (!tables) return "Nothing: no table would have another policy.";
-    const more = recommendations ? `For ${format.plural(recommendations, "of them", "of them")} something else would be recommended.` : "What is recommended stays the same for all of them.";
-    return `${format.plural(tables, "table")} would have another policy. ${more}`;
+    if (!tables) return "No table's policy would change.";
+    const effect = recommendations ? `Recommendations would change for ${format.count(recommendations)} of them.` : "Recommendations would not change.";
+    return `The policy of ${format.plural(tables, "table")} would change. ${effect}`;
   },
 
   get previewRows() {
-    return this.preview.changes.map((one) => ({
-      name: one.table_name,
-      href: tableLink(one.table_name),
-      settings: Object.entries(one.settings).map(([name, change]) => ({ name: words.setting(name), before: policy.shown(name, change.before), after: policy.shown(name, change.after) })),
-      isChanged: one.recommendation_changes,
-      before: named(one.actions_before),
-      after: named(one.actions_after),
-      note: one.estimated ? "What counts as small changes too, so the next look at the table tells for sure." : "",
+    return this.preview.changes.map((change) => ({
+      name: change.table_name,
+      href: tableLink(change.table_name),
+      settings: Object.entries(change.settings).map(([name, { before, after }]) => ({ name: labels.setting(name), before: policy.displayValue(name, before), after: policy.displayValue(name, after) })),
+      isChanged: change.recommendation_changes,
+      before: actionNames(change.actions_before),
+      after: actionNames(change.actions_after),
+      note: change.estimated ? "The small-file threshold changes too, so the result is certain only after the next health sync." : "",
     }));
   },
 });
 
-const named = (kinds) => words.joined(kinds.map((kind) => words.action(kind).toLowerCase())) || "nothing";
+const ruleRow = (rule, index) => ({ key: index, match: rule.match, settings: policy.settingRows(rule.settings) });
 
-export default () => join(main(), ruleParts({ place: "policies", field: "settings", isTimed: false, again: (self) => self.refresh() }));
+const actionNames = (kinds) => labels.joinNames(kinds.map((kind) => labels.action(kind).toLowerCase())) || "nothing";
+
+export default () => mergeMixins(main(), ruleEditorMixin({ resource: "policies", field: "settings", hasSchedule: false, onSaved: (self) => self.refresh() }));

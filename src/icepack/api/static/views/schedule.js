@@ -1,28 +1,29 @@
-/* What runs when: the week ahead, windows, budgets, and schedules with what a change would do. */
+/* Schedule: upcoming runs, maintenance windows, budgets, and schedule rules with a preview of changes. */
 import * as api from "../lib/api.js";
-import { cron } from "../lib/cron.js";
+import { describeCron } from "../lib/cron.js";
 import * as format from "../lib/format.js";
-import { join } from "../lib/join.js";
 import { loading } from "../lib/loading.js";
+import { mergeMixins } from "../lib/mixins.js";
 import * as policy from "../lib/policy.js";
 import { setQuery, tableLink } from "../lib/router.js";
-import { ruleParts } from "../lib/rules.js";
-import { isOpenAt, parseWindow, windowWords } from "../lib/windows.js";
+import { ruleEditorMixin } from "../lib/rule-editor.js";
+import { describeWindow, isOpenAt, parseWindow } from "../lib/windows.js";
 
-const HOUR = 3600e3;
+const HOUR_MS = 3600e3;
 const DAYS = 7;
-const MOST = 500;
-const SHOWN = 20;
+const MAX_RUNS = 500;
+const FIRST_RUNS = 20;
+const MAX_PREVIEW_RUNS = 12;
 const dayName = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short" });
 const shortDay = new Intl.DateTimeFormat(undefined, { weekday: "short" });
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 
 const main = () => ({
   ...loading(),
-  found: null,
-  ahead: null,
+  data: null,
+  upcoming: null,
   settings: null,
-  all: false,
+  showAll: false,
 
   init() {
     this.refresh();
@@ -31,9 +32,9 @@ const main = () => ({
 
   refresh() {
     return this.load(async () => {
-      const wanted = { hours: DAYS * 24, limit: MOST, table: this.table };
-      const [found, ahead, settings] = await Promise.all([api.get("schedules"), api.get("schedule/upcoming", wanted), api.get("settings")]);
-      Object.assign(this, { found, ahead, settings });
+      const query = { hours: DAYS * 24, limit: MAX_RUNS, table: this.table };
+      const [data, upcoming, settings] = await Promise.all([api.get("schedules"), api.get("schedule/upcoming", query), api.get("settings")]);
+      Object.assign(this, { data, upcoming, settings });
     });
   },
 
@@ -41,7 +42,7 @@ const main = () => ({
     return this.$store.route.query.table ?? "";
   },
 
-  get picked() {
+  get selectedHour() {
     return this.$store.route.query.hour ?? "";
   },
 
@@ -50,134 +51,133 @@ const main = () => ({
   },
 
   get lead() {
-    const { enabled, total, runs } = this.ahead;
-    if (!enabled) return "The scheduler is switched off: nothing runs by the clock.";
-    if (!total) return this.table ? "Nothing that fits runs within the next seven days." : "Nothing runs within the next seven days.";
-    return `${format.plural(total, "run")} within the next seven days. The next is ${runs[0].table}, ${format.ago(runs[0].due_at)}.`;
+    const { enabled, total, runs } = this.upcoming;
+    if (!enabled) return "The scheduler is disabled: no runs are scheduled.";
+    if (!total) return this.table ? "No runs for matching tables in the next seven days." : "No runs in the next seven days.";
+    return `${format.plural(total, "run")} in the next seven days. Next: ${runs[0].table}, ${format.ago(runs[0].due_at)}.`;
   },
 
   get zoneNote() {
-    const mine = Intl.DateTimeFormat().resolvedOptions().timeZone;
-    return `Times are yours (${mine}); schedules and windows are read by the clock of ${this.ahead.timezone}.`;
+    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+    return `Times are shown in your time zone (${zone}). Schedules and windows use ${this.upcoming.timezone}.`;
   },
 
   get windows() {
     return this.settings.windows.map(parseWindow).filter(Boolean);
   },
 
-  get windowLines() {
-    return this.settings.windows.map((text) => ({ text, words: windowWords(text) }));
+  get windowRows() {
+    return this.settings.windows.map((text) => ({ text, description: describeWindow(text) }));
   },
 
-  get byHour() {
-    return new Map(this.ahead.by_hour.map((one) => [hourOf(one.hour), one.runs]));
+  get runsByHour() {
+    return new Map(this.upcoming.by_hour.map((item) => [hourKey(item.hour), item.runs]));
   },
 
-  get weekChart() {
+  get calendarData() {
     const start = new Date().setHours(0, 0, 0, 0);
-    const days = Array.from({ length: DAYS + 1 }, (_, day) => this.dayOf(new Date(start).setDate(new Date(start).getDate() + day)));
-    return { label: `Runs by hour, the next seven days. ${this.lead}`, days, picked: this.picked, pick: (key) => this.set("hour", key === this.picked ? "" : key) };
+    const days = Array.from({ length: DAYS + 1 }, (_, day) => this.calendarDay(new Date(start).setDate(new Date(start).getDate() + day)));
+    return { label: `Runs by hour, next seven days. ${this.lead}`, days, selected: this.selectedHour, select: (key) => this.set("hour", key === this.selectedHour ? "" : key) };
   },
 
-  dayOf(midnight) {
-    const hours = Array.from({ length: 24 }, (_, hour) => this.hourOf(new Date(midnight).setHours(hour)));
+  calendarDay(midnight) {
+    const hours = Array.from({ length: 24 }, (_, hour) => this.calendarHour(new Date(midnight).setHours(hour)));
     return { name: dayName.format(midnight), short: shortDay.format(midnight), hours };
   },
 
-  hourOf(moment) {
-    const key = hourOf(moment);
-    const value = this.byHour.get(key) ?? 0;
-    const isOpen = isOpenAt(this.windows, moment, this.ahead.timezone);
-    const isPast = moment + HOUR <= new Date(this.ahead.from).getTime() || moment >= new Date(this.ahead.until).getTime();
-    const when = `${dayName.format(moment)}, ${clock.format(moment)} to ${clock.format(moment + HOUR)}`;
-    return { key, value, isPast, isShut: !isOpen, tip: [when, value ? format.plural(value, "run") : isOpen ? "Nothing runs" : "Outside the windows"] };
+  calendarHour(time) {
+    const key = hourKey(time);
+    const value = this.runsByHour.get(key) ?? 0;
+    const isOpen = isOpenAt(this.windows, time, this.upcoming.timezone);
+    const isPast = time + HOUR_MS <= new Date(this.upcoming.from).getTime() || time >= new Date(this.upcoming.until).getTime();
+    return { key, value, isPast, isClosed: !isOpen, tip: [hourRange(time), value ? format.plural(value, "run") : isOpen ? "No runs" : "Outside the maintenance windows"] };
   },
 
   get runs() {
-    const found = this.picked ? this.ahead.runs.filter((run) => hourOf(run.due_at) === this.picked) : this.ahead.runs;
-    return (this.all || this.picked ? found : found.slice(0, SHOWN)).map((run, at) => ({
-      key: `${run.table} ${run.due_at} ${at}`,
+    const runs = this.selectedHour ? this.upcoming.runs.filter((run) => hourKey(run.due_at) === this.selectedHour) : this.upcoming.runs;
+    return (this.showAll || this.selectedHour ? runs : runs.slice(0, FIRST_RUNS)).map((run, index) => ({
+      key: `${run.table} ${run.due_at} ${index}`,
       table: run.table,
       href: tableLink(run.table),
       due_at: run.due_at,
       day: dayName.format(new Date(run.due_at)),
       clock: clock.format(new Date(run.due_at)),
-      title: `${format.moment(run.due_at)} · ${format.utc(run.due_at)}`,
-      line: run.schedule,
-      words: cron(run.schedule),
-      what: run.compaction ? "A compaction with its own settings" : "Whatever is recommended then",
-      note: run.tick !== run.due_at && new Date(run.opens_at) > new Date(run.tick) ? "waits for the window" : "",
+      title: `${format.dateTime(run.due_at)} · ${format.utc(run.due_at)}`,
+      cron: run.schedule,
+      schedule: describeCron(run.schedule),
+      action: run.compaction ? "Compaction with its own settings" : "Recommended actions",
+      note: run.tick !== run.due_at && new Date(run.opens_at) > new Date(run.tick) ? "waits for the maintenance window" : "",
     }));
   },
 
   get runsTitle() {
-    if (!this.picked) return "Next";
-    const moment = new Date(this.picked).getTime();
-    return `${dayName.format(moment)}, ${clock.format(moment)} to ${clock.format(moment + HOUR)}`;
+    return this.selectedHour ? hourRange(new Date(this.selectedHour).getTime()) : "Upcoming runs";
   },
 
   get runsNote() {
-    const expected = this.picked ? this.byHour.get(this.picked) ?? 0 : this.ahead.total;
-    if (expected > this.runs.length) return `${format.count(this.runs.length)} of ${format.plural(expected, "run")}${this.picked ? "; narrow by table to see the others" : ""}`;
+    const total = this.selectedHour ? this.runsByHour.get(this.selectedHour) ?? 0 : this.upcoming.total;
+    if (total > this.runs.length) return `${format.count(this.runs.length)} of ${format.plural(total, "run")}${this.selectedHour ? "; filter by table to see the others" : ""}`;
     return format.plural(this.runs.length, "run");
   },
 
   get hasMore() {
-    return !this.picked && !this.all && this.ahead.runs.length > this.runs.length;
+    return !this.selectedHour && !this.showAll && this.upcoming.runs.length > this.runs.length;
   },
 
   get budgets() {
-    return this.settings.budgets.map((one) => {
-      const isMoney = one.resource === "daily_budget";
-      const written = isMoney ? format.money : format.duration;
-      const share = one.limit ? one.spent / one.limit : 1;
+    return this.settings.budgets.map((budget) => {
+      const isMoney = budget.resource === "daily_budget";
+      const formatValue = isMoney ? format.money : format.duration;
+      const share = budget.limit ? budget.spent / budget.limit : 1;
       return {
-        key: `${one.layer} ${one.resource}`,
-        name: one.layer === "policy" ? "All tables without one of their own" : one.layer,
-        what: isMoney ? "a day" : "core time a day",
-        text: `${written(one.spent)} of ${written(one.limit)}`,
+        key: `${budget.layer} ${budget.resource}`,
+        name: budget.layer === "policy" ? "All tables without their own budget" : budget.layer,
+        unit: isMoney ? "cost per day" : "core time per day",
+        text: `${formatValue(budget.spent)} of ${formatValue(budget.limit)}`,
         width: `${Math.min(Math.max(share * 100, 1), 100)}%`,
         band: share >= 1 ? "bad" : share > 0.8 ? "poor" : "good",
-        note: share >= 1 ? "Spent: what comes due waits until midnight." : "",
+        note: share >= 1 ? "Used up: due runs wait until midnight." : "",
       };
     });
   },
 
   get configured() {
-    return this.found.configured.map(lineOf);
+    return this.data.configured.map(ruleRow);
   },
 
   get overrides() {
-    return this.found.overrides.map(lineOf);
+    return this.data.overrides.map(ruleRow);
   },
 
-  get previewWords() {
+  get previewText() {
     const { tables, total } = this.preview;
-    if (!tables) return "Nothing: no table would have another schedule.";
-    return `${format.plural(tables, "table")} would have another schedule, with ${format.plural(total, "run")} within seven days.`;
+    if (!tables) return "No table's schedule would change.";
+    return `The schedule of ${format.plural(tables, "table")} would change, to ${format.plural(total, "run")} in seven days.`;
   },
 
   get previewRows() {
-    return this.preview.changes.map((one) => ({
-      name: one.table_name,
-      href: tableLink(one.table_name),
-      before: cron(one.schedule_before),
-      after: cron(one.schedule_after),
-      runsBefore: format.plural(one.runs_before, "run"),
-      runsAfter: format.plural(one.runs_after, "run"),
-      next: one.next_after,
+    return this.preview.changes.map((change) => ({
+      name: change.table_name,
+      href: tableLink(change.table_name),
+      before: describeCron(change.schedule_before),
+      after: describeCron(change.schedule_after),
+      runsBefore: format.plural(change.runs_before, "run"),
+      runsAfter: format.plural(change.runs_after, "run"),
+      next: change.next_after,
     }));
   },
 
   get previewRuns() {
-    return this.preview.runs.slice(0, 12).map((run, at) => ({ key: at, table: run.table, due_at: run.due_at }));
+    return this.preview.runs.slice(0, MAX_PREVIEW_RUNS).map((run, index) => ({ key: index, table: run.table, due_at: run.due_at }));
   },
 });
 
-const hourOf = (moment) => new Date(new Date(moment).setMinutes(0, 0, 0)).toISOString();
+const hourKey = (time) => new Date(new Date(time).setMinutes(0, 0, 0)).toISOString();
 
-function lineOf(one, at) {
-  return { key: at, match: one.match, line: one.schedule, words: cron(one.schedule), lines: policy.lines(one.options) };
+const hourRange = (time) => `${dayName.format(time)}, ${clock.format(time)} to ${clock.format(time + HOUR_MS)}`;
+
+function ruleRow(rule, index) {
+  return { key: index, match: rule.match, cron: rule.schedule, schedule: describeCron(rule.schedule), settings: policy.settingRows(rule.options) };
 }
 
-export default () => join(main(), ruleParts({ place: "schedules", field: "options", isTimed: true, again: (self) => self.refresh() }));
+export default () => mergeMixins(main(), ruleEditorMixin({ resource: "schedules", field: "options", hasSchedule: true, onSaved: (self) => self.refresh() }));

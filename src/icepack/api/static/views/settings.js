@@ -1,152 +1,153 @@
-/* How it is set up: checks with their remedies, keys, catalogs, versions. */
+/* Settings: checks with remedies, API keys, catalogs, versions and configuration. */
 import * as api from "../lib/api.js";
 import { confirm } from "../lib/dialogs.js";
-import { join } from "../lib/join.js";
+import * as format from "../lib/format.js";
+import * as labels from "../lib/labels.js";
 import { loading } from "../lib/loading.js";
-import { complain, tell } from "../lib/toasts.js";
-import * as words from "../lib/words.js";
+import { mergeMixins } from "../lib/mixins.js";
+import { notify, notifyProblem } from "../lib/toasts.js";
 
-const AGAIN_MS = 700;
-const NEW = { name: "", role: "viewer", scopes: "*", expires_in: "" };
-const LIVES = [["", "until it is revoked"], ["30d", "30 days"], ["90d", "90 days"], ["365d", "a year"]];
+const POLL_MS = 700;
+const NEW_KEY = { name: "", role: "viewer", scopes: "*", expires_in: "" };
+const LIFETIMES = [["", "never"], ["30d", "in 30 days"], ["90d", "in 90 days"], ["365d", "in 1 year"]];
 const NAMES = { icepack: "icepack", iceberg: "Iceberg", spark: "Spark", python: "Python", pyiceberg: "PyIceberg", pyarrow: "PyArrow" };
 
 const main = () => ({
   ...loading(),
-  found: null,
+  data: null,
 
   init() {
     this.refresh();
   },
 
   destroy() {
-    clearTimeout(this.later);
+    clearTimeout(this.refreshTimer);
   },
 
   refresh() {
     return this.load(async () => {
-      this.found = await api.get("settings");
-      if (this.mayKeys) this.keys = (await api.get("keys")).keys;
-      if (this.found.checkup?.running) this.watchChecks();
+      this.data = await api.get("settings");
+      if (this.canManageKeys) this.keys = (await api.get("keys")).keys;
+      if (this.data.checkup?.running) this.pollChecks();
     });
   },
 
-  get mayKeys() {
-    return this.$store.session.mayEverywhere("admin");
+  get canManageKeys() {
+    return this.$store.session.hasRoleEverywhere("admin");
   },
 
   get versions() {
-    return Object.entries(this.found.versions).map(([name, text]) => ({ name: NAMES[name] ?? name, text }));
+    return Object.entries(this.data.versions).map(([name, text]) => ({ name: NAMES[name] ?? name, text }));
   },
 
   get catalogs() {
-    return this.found.catalogs;
+    return this.data.catalogs;
   },
 
   get sections() {
-    return Object.entries(this.found.sections).map(([name, block]) => ({ name: words.setting(name), key: name, lines: flat(block) }));
+    return Object.entries(this.data.sections).map(([name, values]) => ({ name: labels.setting(name), key: name, rows: flatten(values) }));
   },
 
   get checks() {
-    const found = this.found.checkup?.checks ?? [];
-    return [...found].sort((one, other) => one.ok - other.ok).map((check) => ({ ...check, title: words.setting(check.name) }));
+    const checks = this.data.checkup?.checks ?? [];
+    return [...checks].sort((first, second) => first.ok - second.ok).map((check) => ({ ...check, title: labels.setting(check.name) }));
   },
 
-  get checkWords() {
-    if (this.found.checkup.running) return "Looking …";
-    const bad = this.checks.filter((check) => !check.ok).length;
-    return bad ? `${bad} of ${this.checks.length} need care` : `${this.checks.length} looked at, all in order`;
+  get checkSummary() {
+    if (this.data.checkup.running) return "Running …";
+    const failed = this.checks.filter((check) => !check.ok).length;
+    return failed ? `${failed} of ${format.plural(this.checks.length, "check")} failed` : `${format.plural(this.checks.length, "check")} passed`;
   },
 
   async startChecks() {
     try {
-      this.found.checkup = await api.post("settings/checks");
-      this.found.checkup.running = true;
-      this.watchChecks();
+      this.data.checkup = await api.post("settings/checks");
+      this.data.checkup.running = true;
+      this.pollChecks();
     } catch (problem) {
-      complain(problem);
+      notifyProblem(problem);
     }
   },
 
-  watchChecks() {
-    clearTimeout(this.later);
-    this.later = setTimeout(() => this.refresh(), AGAIN_MS);
+  pollChecks() {
+    clearTimeout(this.refreshTimer);
+    this.refreshTimer = setTimeout(() => this.refresh(), POLL_MS);
   },
 });
 
-const keyParts = () => ({
+const keysMixin = () => ({
   keys: [],
-  fresh: null,
-  isMaking: false,
-  making: { ...NEW },
-  wrong: {},
+  createdKey: null,
+  isCreating: false,
+  newKey: { ...NEW_KEY },
+  errors: {},
   busy: false,
-  lives: LIVES.map(([value, name]) => ({ value, name })),
+  lifetimes: LIFETIMES.map(([value, name]) => ({ value, name })),
 
   get validKeys() {
     return this.keys.filter((key) => key.state === "valid");
   },
 
-  get endedKeys() {
+  get invalidKeys() {
     return this.keys.filter((key) => key.state !== "valid");
   },
 
-  startMaking() {
-    Object.assign(this, { isMaking: true, making: { ...NEW }, wrong: {}, fresh: null });
+  openForm() {
+    Object.assign(this, { isCreating: true, newKey: { ...NEW_KEY }, errors: {}, createdKey: null });
     this.$nextTick(() => this.$refs.keyName.focus());
   },
 
-  async make() {
+  async createKey() {
     this.busy = true;
-    this.wrong = {};
+    this.errors = {};
     try {
-      const { name, role, scopes, expires_in: life } = this.making;
-      const body = { name: name.trim(), role, scopes: scopes.split(",").map((one) => one.trim()).filter(Boolean), ...(life ? { expires_in: life } : {}) };
-      this.fresh = await api.post("keys", body);
-      this.isMaking = false;
+      const { name, role, scopes, expires_in: lifetime } = this.newKey;
+      const body = { name: name.trim(), role, scopes: scopes.split(",").map((scope) => scope.trim()).filter(Boolean), ...(lifetime ? { expires_in: lifetime } : {}) };
+      this.createdKey = await api.post("keys", body);
+      this.isCreating = false;
       this.keys = (await api.get("keys")).keys;
-      this.$nextTick(() => this.$refs.fresh?.focus());
+      this.$nextTick(() => this.$refs.createdKey?.focus());
     } catch (problem) {
-      this.blame(problem);
+      this.showErrors(problem);
     }
     this.busy = false;
   },
 
-  blame(problem) {
-    const found = problem.errors.length ? problem.errors : [{ field: problem.field ?? "name", message: problem.message }];
-    this.wrong = Object.fromEntries(found.map(({ field, message }) => [field.split(".")[0], /at least 1 character/.test(message) ? "This is missing." : message]));
+  showErrors(problem) {
+    const errors = problem.errors.length ? problem.errors : [{ field: problem.field ?? "name", message: problem.message }];
+    this.errors = Object.fromEntries(errors.map(({ field, message }) => [field.split(".")[0], /at least 1 character/.test(message) ? "This field is required." : message]));
   },
 
-  async copy() {
+  async copyKey() {
     try {
-      await navigator.clipboard.writeText(this.fresh.key);
-      tell("Copied.");
+      await navigator.clipboard.writeText(this.createdKey.key);
+      notify("Key copied.");
     } catch {
-      getSelection().selectAllChildren(this.$refs.key);
-      tell("It is marked; copy it with the keyboard.");
+      getSelection().selectAllChildren(this.$refs.keyText);
+      notify("The key is selected; copy it with the keyboard.");
     }
   },
 
-  async revoke(key) {
-    const text = "Whoever uses it is locked out within seconds, and its sessions end. It cannot be undone.";
-    if (!(await confirm({ title: `Revoke ${key.name}?`, text, action: "Revoke it", danger: true }))) return;
+  async revokeKey(key) {
+    const text = "Clients that use this key lose access within seconds, and its sessions end. This cannot be undone.";
+    if (!(await confirm({ title: `Revoke ${key.name}?`, text, action: "Revoke key", danger: true }))) return;
     try {
       await api.remove(`keys/${encodeURIComponent(key.id)}`);
-      tell(`${key.name} is revoked.`);
+      notify(`Key ${key.name} revoked.`);
       this.keys = (await api.get("keys")).keys;
     } catch (problem) {
-      complain(problem);
+      notifyProblem(problem);
     }
   },
 });
 
-/* Blocks within blocks as one list. */
-function flat(block, prefix = "") {
-  return Object.entries(block).flatMap(([name, value]) =>
+/* Nested sections as one list with dotted names. */
+function flatten(values, prefix = "") {
+  return Object.entries(values).flatMap(([name, value]) =>
     value !== null && typeof value === "object" && !Array.isArray(value)
-      ? flat(value, `${prefix}${name}.`)
+      ? flatten(value, `${prefix}${name}.`)
       : [{ name: `${prefix}${name}`, text: value === null ? "none" : Array.isArray(value) ? value.join(", ") : String(value) }],
   );
 }
 
-export default () => join(main(), keyParts());
+export default () => mergeMixins(main(), keysMixin());

@@ -1,16 +1,16 @@
-/* A key is traded for a session; where the reader wanted to go is still in the address. */
+/* Exchanges an API key for a session. The URL still holds the screen that the user wanted to open. */
 export default () => ({
   key: "",
-  wrong: "",
+  error: "",
   busy: false,
 
-  async enter() {
+  async signIn() {
     this.busy = true;
-    this.wrong = "";
+    this.error = "";
     try {
-      await this.$store.session.enter(this.key.trim());
+      await this.$store.session.signIn(this.key.trim());
     } catch (problem) {
-      this.wrong = problem.status === 401 ? "That key is not known, or no longer good." : problem.message;
+      this.error = problem.status === 401 ? "This key is unknown, expired or revoked." : problem.message;
     }
     this.key = "";
     this.busy = false;

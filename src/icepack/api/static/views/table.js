@@ -1,23 +1,26 @@
-/* One table: what it scores and why, what to do, what it is made of, what was done. */
+/* One table: its score and issues, recommended actions, files, partitions, snapshots and past runs. */
 import * as api from "../lib/api.js";
-import { listen } from "../lib/live.js";
-import { loading } from "../lib/loading.js";
 import * as format from "../lib/format.js";
+import * as labels from "../lib/labels.js";
+import { subscribe } from "../lib/live.js";
+import { loading } from "../lib/loading.js";
+import { mergeMixins } from "../lib/mixins.js";
 import * as proof from "../lib/proof.js";
 import { link } from "../lib/router.js";
-import * as words from "../lib/words.js";
-import { jobParts } from "./table/job.js";
-import { pictureParts } from "./table/pictures.js";
-import { reasonParts } from "./table/reasons.js";
-import { runParts } from "./table/run.js";
-import { join } from "../lib/join.js";
+import { activeJobMixin } from "./table/active-job.js";
+import { filesMixin } from "./table/files.js";
+import { healthMixin } from "./table/health.js";
+import { partitionsMixin } from "./table/partitions.js";
+import { runMixin } from "./table/run.js";
+import { runsMixin } from "./table/runs.js";
+import { snapshotsMixin } from "./table/snapshots.js";
 
-const MOST_PARTITIONS = 1500;
+const MAX_PARTITIONS = 1500;
 const PAGE = 1500;
 
 const main = () => ({
   ...loading(),
-  found: null,
+  data: null,
   histogram: null,
   snapshots: null,
   plan: null,
@@ -28,47 +31,47 @@ const main = () => ({
   init() {
     this.name = this.$store.route.params.table;
     this.path = api.tablePath(this.name);
-    this.stop = listen((news) => this.heard(news));
+    this.unsubscribe = subscribe((event) => this.onJobEvent(event));
     this.refresh();
   },
 
   destroy() {
-    this.stop();
-    clearTimeout(this.later);
-    clearTimeout(this.catching);
+    this.unsubscribe();
+    clearTimeout(this.refreshTimer);
+    clearTimeout(this.syncTimer);
   },
 
   async refresh() {
     await this.load(async () => {
-      this.found = await api.get(this.path);
-      this.name = this.found.table_name;
+      this.data = await api.get(this.path);
+      this.name = this.data.table_name;
       this.path = api.tablePath(this.name);
     });
-    if (this.status === "ready") await this.load(() => this.rest());
+    if (this.status === "ready") await this.load(() => this.loadDetails());
   },
 
-  rest() {
-    const take = async (field, path, query) => {
+  loadDetails() {
+    const loadInto = async (field, path, query) => {
       this[field] = await api.get(`${this.path}/${path}`, query);
     };
     return Promise.all([
-      take("histogram", "files/histogram"),
-      take("plan", "plan"),
-      take("history", "history"),
-      this.allPartitions(),
-      this.readSnapshots(),
-      this.readJobs(),
+      loadInto("histogram", "files/histogram"),
+      loadInto("plan", "plan"),
+      loadInto("history", "history"),
+      this.loadPartitions(),
+      this.loadSnapshots(),
+      this.loadJobs(),
     ]);
   },
 
-  async readSnapshots() {
+  async loadSnapshots() {
     this.snapshots = (await api.get(`${this.path}/snapshots`)).snapshots;
   },
 
-  async allPartitions() {
+  async loadPartitions() {
     const all = [];
     let offset = 0;
-    while (offset !== null && all.length < MOST_PARTITIONS) {
+    while (offset !== null && all.length < MAX_PARTITIONS) {
       const page = await api.get(`${this.path}/partitions`, { limit: PAGE, offset });
       all.push(...page.partitions);
       this.partitionTotal = page.total;
@@ -78,37 +81,37 @@ const main = () => ({
   },
 
   get score() {
-    return this.found.health.score;
+    return this.data.health.score;
   },
 
-  get mayRun() {
-    return this.$store.session.may("operator", this.found.table);
+  get canRun() {
+    return this.$store.session.hasRole("operator", this.data.table);
   },
 
-  get nativeOff() {
-    const off = this.found.native_disabled;
-    if (!off) return null;
-    const name = proof.shellQuoted(this.found.table_name);
-    return { ...off, href: this.jobIds.includes(off.job_id) ? link(`jobs/${off.job_id}`) : "", repeat: `icepack verify ${name} --repeat`, enable: `icepack native enable ${name}` };
+  get nativeDisabled() {
+    const disabled = this.data.native_disabled;
+    if (!disabled) return null;
+    const name = proof.quoteForShell(this.data.table_name);
+    return { ...disabled, href: this.jobIds.includes(disabled.job_id) ? link(`jobs/${disabled.job_id}`) : "", repeat: `icepack verify ${name} --repeat`, enable: `icepack native enable ${name}` };
   },
 
   get namespaceName() {
-    return `${this.found.table.catalog}.${this.found.table.namespace.join(".")}`;
+    return `${this.data.table.catalog}.${this.data.table.namespace.join(".")}`;
   },
 
   get namespaceHref() {
-    return link("tables", { catalog: this.found.table.catalog, namespace: this.found.table.namespace.join(".") });
+    return link("tables", { catalog: this.data.table.catalog, namespace: this.data.table.namespace.join(".") });
   },
 
   get lead() {
-    const { data } = this.found.status;
+    const { data } = this.data.status;
     const size = `${format.plural(data.count, "file")}, ${format.bytes(data.bytes)}, ${format.plural(data.records, "row")}.`;
-    if (!this.issues.length) return `${size} It is as it should be.`;
-    if (!this.actions.length) return `${size} Nothing that icepack does would help.`;
-    const cure = words.joined(this.actions.map((one) => one.name.toLowerCase()));
-    const { expected_score: expected } = this.found;
-    return `${size} Recommended: ${cure}${expected > this.score ? `, which should bring it from ${this.score} to ${expected}` : ""}.`;
+    if (!this.issues.length) return `${size} No issues.`;
+    if (!this.actions.length) return `${size} No action is recommended.`;
+    const names = labels.joinNames(this.actions.map((action) => action.name.toLowerCase()));
+    const { expected_score: expected } = this.data;
+    return `${size} Recommended: ${names}${expected > this.score ? `, which should raise the score from ${this.score} to ${expected}` : ""}.`;
   },
 });
 
-export default () => join(main(), reasonParts(), pictureParts(), runParts(), jobParts());
+export default () => mergeMixins(main(), healthMixin(), filesMixin(), partitionsMixin(), snapshotsMixin(), runsMixin(), runMixin(), activeJobMixin());

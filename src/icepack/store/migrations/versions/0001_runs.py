@@ -1,4 +1,4 @@
-"""The history of runs."""
+"""Creates the history of runs."""
 
 from __future__ import annotations
 

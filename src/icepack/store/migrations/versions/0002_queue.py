@@ -1,4 +1,4 @@
-"""The queue with its locks and events, the table cache, and what is kept over time."""
+"""Creates the job queue with its locks and events, the table cache, the table history and the audit log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The API's keys, sessions and overrides, and columns for what its lists show and sum up."""
+"""Creates API keys, sessions and overrides, and adds columns for the lists and sums of the API."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ Row = Mapping[Any, Any]
 
 
 def _fill(name: str, keys: list[str], read: list[str], derive: Callable[[Row], dict[str, Any]]) -> None:
-    """Gives the rows that are there what new ones are written with."""
+    """Fills the new columns of existing rows with the values that new rows get."""
     connection = op.get_bind()
     table = sa.Table(name, sa.MetaData(), autoload_with=connection)
     for column in ("status", "health", "recommendation", "record", "brief"):

@@ -1,4 +1,4 @@
-"""Totals of ended jobs for the counters, an index for the gauges, and spans in the story of a job."""
+"""Adds metric totals of ended jobs, an index for the gauges, and details of trace spans in job events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def upgrade() -> None:
 
 
 def _is_false(column: str) -> str:
-    """As the schema's own condition is written, which SQLite compares word by word."""
+    """The condition as the schema writes it: SQLite uses a partial index only if the condition matches exactly."""
     return f"{column} = false" if op.get_bind().dialect.name == "postgresql" else f"{column} = 0"
 
 

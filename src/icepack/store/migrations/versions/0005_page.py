@@ -1,4 +1,4 @@
-"""What the web page sums up: effects of runs, and the fleet day by day."""
+"""Adds the values that the web page sums: the effects of runs, and the state of the fleet on each day."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _effects(record: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _fill_days() -> None:
-    """From the figures that were kept of each table: a day without any has those of the day before."""
+    """Computes the days from the stored table statuses; a day without a status repeats the day before."""
     connection, statuses = op.get_bind(), _table("table_statuses", "totals")
     since = datetime.now(UTC) - timedelta(days=DAYS)
     kept = sa.select(statuses).where(statuses.c.observed_at >= since)
@@ -102,7 +102,7 @@ def _fill_days() -> None:
 
 
 def _day(moment: datetime) -> date:
-    """SQLite keeps UTC without saying so."""
+    """The UTC date; SQLite stores UTC without a time zone."""
     return (moment if moment.tzinfo is None else moment.astimezone(UTC)).date()
 
 
@@ -120,7 +120,7 @@ def _insert_days(sums: Mapping[tuple[str, str, str], Mapping[str, int]]) -> None
 
 
 def _fill_briefs() -> None:
-    """Lists show when a table was last written; all properties that make its policy are known without its status."""
+    """Adds the time of the last commit and the policy properties, so that lists need not read the status."""
     connection, rows = op.get_bind(), _table("cache_rows", "status", "brief")
     keys = (rows.c.table_name, rows.c.generation)
     last: Any = None

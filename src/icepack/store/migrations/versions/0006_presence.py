@@ -1,4 +1,4 @@
-"""Workers that wait, runs by hand in the figures, and whose tables an entry of the audit log is about."""
+"""Adds the worker registry, the counting of runs without a job, and the namespace of audit events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def upgrade() -> None:
         sa.Column("expires_at", TIME, nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_workers"),
     )
-    # What was there before stays out of the figures: it may have been a job's, which are counted by themselves.
+    # Existing runs are not counted: they may belong to a job, which is counted itself.
     op.add_column("runs", sa.Column("counted", sa.Boolean, nullable=False, server_default=sa.true()))
     condition: Any = sa.text(f"finished_at IS NOT NULL AND {_is_false('counted')}")
     op.create_index("ix_runs_uncounted", "runs", ["job_id"], postgresql_where=condition, sqlite_where=condition)
@@ -35,7 +35,7 @@ def upgrade() -> None:
 
 
 def _is_false(column: str) -> str:
-    """As the schema's own condition is written, which SQLite compares word by word."""
+    """The condition as the schema writes it: SQLite uses a partial index only if the condition matches exactly."""
     return f"{column} = false" if op.get_bind().dialect.name == "postgresql" else f"{column} = 0"
 
 

@@ -1,4 +1,4 @@
-"""Which classes of files have been compared by value, and where the native rewrite is switched off."""
+"""Adds the classes of files that were compared by value, and the tables with the native rewrite disabled."""
 
 from __future__ import annotations
 
