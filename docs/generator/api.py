@@ -24,7 +24,7 @@ from icepack.domain.access import Role
 from icepack.wiring import build_app
 
 _NOWHERE = Path("/nonexistent")
-NOBODY = "nobody"
+ANONYMOUS = "anonymous"
 # Operations that concern all tables.
 _EVERYWHERE = (
     *("GET /metrics", "PUT /policies", "PUT /schedules", "POST /settings/checks"),
@@ -52,7 +52,7 @@ def allowed(name: str, caller: str) -> bool:
     needed = operations()[name]["x-icepack-role"]
     if needed == "anybody":
         return True
-    return caller != NOBODY and Role(caller).covers(Role(needed))
+    return caller != ANONYMOUS and Role(caller).covers(Role(needed))
 
 
 def page() -> str:
@@ -67,7 +67,7 @@ def page() -> str:
 
 
 def _matrix() -> str:
-    callers = (NOBODY, *Role)
+    callers = (ANONYMOUS, *Role)
     rows = [
         (f"[{code(name)}]({anchor(name)})", *("✓" if allowed(name, caller) else "" for caller in callers), _note(name))
         for name in operations()

@@ -43,9 +43,7 @@ def test_succeeded_job_shows_changes_and_proof(busy: BusyServer, visit: Callable
     expect(page.locator(".changes tr").filter(has_text="Score")).to_contain_text("51")
     expect(page.locator(".compare")).to_contain_text("Files removed")
     expect(page.locator(".proof")).to_contain_text("Proof: 2,400,000 rows before and after")
-    expect(page.locator(".value-proof")).to_have_text(
-        "12 file groups: row counts compared in all, values compared in 2."
-    )
+    expect(page.locator(".value-proof")).to_have_text("12 groups, rows counted in all, values compared in 2.")
     expect(page.locator(".mismatch")).to_have_count(0)
     expect(page.locator(".phase[data-phase=commit]")).to_have_count(1)
     time = page.locator(".events time").first
@@ -71,9 +69,7 @@ def test_table_shows_that_native_rewrite_is_disabled(busy: BusyServer, visit: Ca
     expect(notice).to_contain_text("icepack native enable lake.shop.orders")
     expect(notice).to_contain_text("icepack verify lake.shop.orders --repeat")
     expect(notice.get_by_role("link", name="View the job that found the mismatch")).to_be_visible()
-    expect(page.locator(".runs li").first).to_contain_text(
-        "1 file group: row counts compared in all, values compared in 1"
-    )
+    expect(page.locator(".runs li").first).to_contain_text("1 group, rows counted in all, values compared in 1")
     assert page.locator("#outlet img").count() == 0
 
 

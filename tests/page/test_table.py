@@ -29,7 +29,7 @@ def test_issues_explain_the_score(server: Server, visit: Callable[..., Page]) ->
 def test_recommendation_shows_gain_cost_duration_and_conflicts(server: Server, visit: Callable[..., Page]) -> None:
     page = visit(server.url, "#/tables/lake.web.page_views")
     action = page.locator(".recommendations li").first
-    for name in ("Score gain", "Files removed", "Estimated duration", "Estimated cost", "Conflict probability"):
+    for name in ("Score gain", "Files removed", "Duration", "Cost", "Conflict risk"):
         expect(action.locator("dt").filter(has_text=name)).to_be_visible()
     page.get_by_text(re.compile(r"Actions not recommended \(\d\)")).click()
     expect(page.locator(".skipped dt").first).to_be_visible()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.snapshots import Snapshot
 
 # The sizes that apply to tables without a target size of their own.
-DEFAULT_LENS = SizeThresholds(target_file_bytes=DEFAULT_TARGET_FILE_BYTES, small_file_bytes=32 * MIB)
+DEFAULT_THRESHOLDS = SizeThresholds(target_file_bytes=DEFAULT_TARGET_FILE_BYTES, small_file_bytes=32 * MIB)
 # The commit rate is measured over this period before the newest snapshot.
 CADENCE_WINDOW = timedelta(days=1)
 # Prefixes of the table properties that a status includes.
@@ -60,7 +60,7 @@ class PyIcebergInspector:
         return self._catalogs.load(table).properties
 
     def inspect(self, table: TableId) -> TableStatus:
-        return self.inspect_with_thresholds(table, lambda _: DEFAULT_LENS)[0]
+        return self.inspect_with_thresholds(table, lambda _: DEFAULT_THRESHOLDS)[0]
 
     def inspect_with_thresholds(
         self, table: TableId, thresholds_for: Callable[[TableStatus], SizeThresholds]
@@ -117,7 +117,7 @@ class PyIcebergInspector:
         loaded = live_files.table
         metadata = loaded.metadata
         snapshot = loaded.current_snapshot()
-        target, small = _sizes(loaded, DEFAULT_LENS)
+        target, small = _sizes(loaded, DEFAULT_THRESHOLDS)
         return TableStatus(
             table=table,
             observed_at=self._clock(),
@@ -142,17 +142,17 @@ class PyIcebergInspector:
         )
 
 
-def _with_sizes(status: TableStatus, live_files: LiveFiles, lens: SizeThresholds) -> TableStatus:
-    target, small = _sizes(live_files.table, lens)
+def _with_sizes(status: TableStatus, live_files: LiveFiles, thresholds: SizeThresholds) -> TableStatus:
+    target, small = _sizes(live_files.table, thresholds)
     if (target, small) == (status.target_file_bytes, status.small_file_bytes):
         return status
     return replace(status, partitions=live_files.partitions(small), target_file_bytes=target, small_file_bytes=small)
 
 
-def _sizes(loaded: Table, lens: SizeThresholds) -> tuple[int, int]:
+def _sizes(loaded: Table, thresholds: SizeThresholds) -> tuple[int, int]:
     """The target file size, and the size below which a file is small."""
-    target = parse_int_property(loaded.properties, "write.target-file-size-bytes") or lens.target_file_bytes
-    return target, min(lens.small_file_bytes, target * 3 // 4)
+    target = parse_int_property(loaded.properties, "write.target-file-size-bytes") or thresholds.target_file_bytes
+    return target, min(thresholds.small_file_bytes, target * 3 // 4)
 
 
 def _manifests(loaded: Table, snapshot: Snapshot | None) -> list[ManifestFile]:

@@ -1,7 +1,7 @@
 """Chooses which tables of the fleet to maintain first, by benefit per cost, within budgets and concurrency limits.
 
 The benefit of an action, in dollars per month, is what readers save on requests for removed files, plus the health
-points that it wins back at a price per point, times the probability that no concurrent commit conflicts with it. The
+points that it recovers at a price per point, times the probability that no concurrent commit conflicts with it. The
 cost is the estimate, plus the cores that are idle while the action starts.
 """
 
@@ -21,7 +21,7 @@ from icepack.domain.recommendation import RecommendedAction
 from icepack.domain.run import RunRecord
 from icepack.domain.table import TableId, TablePattern, is_internal
 
-# The action that wins back the points of an issue; no action reliably fixes an issue that is not listed.
+# The action that recovers the points of an issue; no action reliably fixes an issue that is not listed.
 FIXING_ACTIONS: Mapping[IssueCode, ActionKind] = {
     IssueCode.SMALL_FILES: ActionKind.COMPACT,
     IssueCode.DELETE_PRESSURE: ActionKind.COMPACT,

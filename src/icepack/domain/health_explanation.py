@@ -1,4 +1,4 @@
-"""Explains a health score: what each issue means, how many points it costs, and which action wins them back."""
+"""Explains a health score: what each issue means, how many points it costs, and which action recovers them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class IssueExplanation:
     points: float
     # How many points it could take at most.
     most_points: float
-    # The action that wins the points back; null if no action reliably does.
+    # The action that recovers the points; null if no action reliably does.
     cured_by: ActionKind | None
 
 
@@ -78,7 +78,7 @@ class ExpectedGain:
 
     action: ActionKind
     reason: str
-    # How many points the score is expected to win back.
+    # How many points the score is expected to recover.
     points: float
     effect: ExpectedEffect
     cost: CostEstimate

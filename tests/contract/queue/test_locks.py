@@ -63,7 +63,7 @@ def test_a_lock_is_renewed_by_its_owner_alone(queue: Queue) -> None:
     renewed = queue.locks.renew(lock, timedelta(seconds=60))
     assert renewed == replace(lock, expires_at=DAWN + timedelta(seconds=80))
     assert queue.locks.list_locks() == [renewed]
-    with pytest.raises(LockLost, match=r"'bob' no longer holds lake.sales.orders"):
+    with pytest.raises(LockLost, match=r"'bob' no longer holds the lock on lake.sales.orders"):
         queue.locks.renew(replace(lock, owner="bob"), LEASE)
 
 
@@ -89,7 +89,7 @@ def test_a_running_job_holds_its_table(queue: Queue) -> None:
     claim = queue.claim("worker-1")
     (lock,) = queue.locks.list_locks()
     assert (lock.owner, lock.job_id, lock.token) == ("worker-1", claim.job_id, claim.fence)
-    with pytest.raises(TableLocked, match="held by 'worker-1' for a job"):
+    with pytest.raises(TableLocked, match="locked by 'worker-1' for a job"):
         queue.locks.acquire(ORDERS, "cli", LEASE)
 
 

@@ -21,6 +21,12 @@ from schemathesis.specs.openapi.checks import (
 
 from icepack.api.app import build_api
 from icepack.api.auth.api_keys import generate_key
+from icepack.api.schemas.examples.requests import REQUESTS
+from icepack.api.schemas.jobs import CompactRequest, MaintainRequest, RunActionRequest
+from icepack.api.schemas.keys import KeyRequest
+from icepack.api.schemas.policies import PutPolicies
+from icepack.api.schemas.schedules import PutSchedules
+from icepack.api.schemas.session import SessionRequest
 from icepack.config import load_config
 from icepack.domain.access import ApiKey, Role, Scope
 from icepack.wiring import build_app
@@ -103,17 +109,15 @@ def test_every_response_example_matches_its_schema(route: Any) -> None:
 
 
 def test_every_request_example_matches_its_schema() -> None:
-    from icepack.api.schemas import examples, fleet, jobs, keys
-
-    found = {
-        "compact": jobs.CompactRequest,
-        "action": jobs.ActionRequest,
-        "maintain": jobs.MaintainRequest,
-        "session": jobs.SessionRequest,
-        "key": keys.KeyRequest,
-        "policies": fleet.PutPolicies,
-        "schedules": fleet.PutSchedules,
+    models = {
+        "compact": CompactRequest,
+        "action": RunActionRequest,
+        "maintain": MaintainRequest,
+        "session": SessionRequest,
+        "key": KeyRequest,
+        "policies": PutPolicies,
+        "schedules": PutSchedules,
     }
-    assert set(found) == set(examples.REQUESTS)
-    for name, shape in found.items():
-        shape.model_validate(examples.REQUESTS[name])
+    assert set(models) == set(REQUESTS)
+    for name, model in models.items():
+        model.model_validate(REQUESTS[name])

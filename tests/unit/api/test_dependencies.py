@@ -16,7 +16,7 @@ from icepack.domain.access import Role
 from .service import LOG, SALES, Service, serve
 
 TABLE = "lake.sales.orders"
-CALLERS = ("nobody", "viewer", "operator", "admin")
+CALLERS = ("anonymous", "viewer", "operator", "admin")
 BODIES = {
     "POST /compact": {"table": TABLE},
     "POST /maintain": {"tables": [TABLE]},
@@ -38,7 +38,11 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def keys(service: Service) -> dict[str, dict[str, str]]:
     made = {role.value: service.key(role, name=role.value) for role in Role}
-    return {**made, "nobody": {}, **{f"sales {role}": service.key(role, SALES, name=f"sales-{role}") for role in Role}}
+    return {
+        **made,
+        "anonymous": {},
+        **{f"sales {role}": service.key(role, SALES, name=f"sales-{role}") for role in Role},
+    }
 
 
 def create_key_id(service: Service) -> str:
@@ -70,7 +74,7 @@ def test_role_matrix(service: Service, keys: dict[str, dict[str, str]], name: st
         assert status < 300 or name == "POST /session", (name, caller, status)
         assert status not in (401, 403) or name == "POST /session"
     else:
-        assert status == (401 if caller == "nobody" else 403)
+        assert status == (401 if caller == "anonymous" else 403)
 
 
 @pytest.mark.parametrize(("name", "role"), product([name for name in pages.operations() if "{table}" in name], Role))

@@ -115,7 +115,7 @@ def test_run_expire_dry_run_counts_what_would_be_removed(call: Call, lake: Path)
 def test_a_cost_over_the_limit_is_refused_with_the_estimate(call: Call, lake: Path) -> None:
     answer = call("run", "compact", "orders", "--max-cost", "0.0000000001")
     assert answer.code == 1
-    assert "The estimate is $" in answer.out
+    assert "The estimated cost of $" in answer.out
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_a_cost_over_the_limit_is_refused_with_the_estimate(call: Call, lake: Pa
         (("run", "expire_snapshots", "orders", "--older-than", "soon"), "not a duration"),
         (("run", "compact", "orders", "--target-file-size", "big"), "not a size"),
         (("run", "compact", "orders", "--option", "x"), "KEY=VALUE"),
-        (("run", "compact", "orders", "--where", "id >", "--dry-run"), "should have a value"),
+        (("run", "compact", "orders", "--where", "id >", "--dry-run"), "expected a value"),
         (("run", "compact", "orders", "--where", "nope = 1", "--dry-run"), "column 'nope'"),
         (("run", "polish", "orders"), "polish"),
     ],

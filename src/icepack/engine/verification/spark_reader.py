@@ -149,7 +149,10 @@ class SparkReader:
                 before = found[number]
                 found[number] = FileDigest(
                     digest=_merge_columns(before.digest, query.digest(row)),
-                    wrong_metrics=(*before.wrong_metrics, *query.find_wrong_metrics(row, tasks[number].file().location())),
+                    wrong_metrics=(
+                        *before.wrong_metrics,
+                        *query.find_wrong_metrics(row, tasks[number].file().location()),
+                    ),
                 )
         return found
 

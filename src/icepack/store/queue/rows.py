@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from operator import neg
+from operator import itemgetter, neg
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -46,7 +46,7 @@ ENDED_JOB_COLUMNS = (
 RUNNING_JOB_COLUMNS = (jobs.c.id, jobs.c.table_name, jobs.c.progress, jobs.c.action, jobs.c.started_at)
 
 # Plain strings: the names that SQLAlchemy gives to columns are of a slower subclass.
-_KEYS = {name: str(column.name) for name, column in JOB_COLUMNS.items()}
+_read_columns = itemgetter(*(str(column.name) for column in JOB_COLUMNS.values()))
 _LOADERS: dict[str, Callable[[Any], Any]] = {
     "table": TableId.parse,
     "action": action_from_json,
@@ -71,9 +71,10 @@ def read_job(connection: Connection, job_id: UUID) -> Job:
 
 
 def to_job(row: Mapping[Any, Any]) -> Job:
-    values = {name: row[key] for name, key in _KEYS.items()}
-    loaded = {name: load(values[name]) for name, load in _LOADERS.items()}
-    return Job(**{**values, **loaded}, lease_ends_at=row.get("lease_ends_at"))
+    values = dict(zip(JOB_COLUMNS, _read_columns(row), strict=True))
+    for name, load in _LOADERS.items():
+        values[name] = load(values[name])
+    return Job(**values, lease_ends_at=row.get("lease_ends_at"))
 
 
 def to_ended_job(row: Mapping[Any, Any]) -> EndedJob:

@@ -34,7 +34,7 @@ export const severity = (name) => SEVERITIES[name] ?? "Healthy";
 export const strategy = (name) => STRATEGIES[name] ?? fromCode(name);
 export const band = (name) => BANDS[name] ?? fromCode(name);
 export const setting = (name) => {
-  const text = fromCode(name);
+  const text = fromCode(name).replace(/^max /, "maximum ").replace(/^min /, "minimum ");
   return text.charAt(0).toUpperCase() + text.slice(1);
 };
 export const issueCodes = Object.keys(ISSUES);

@@ -1,4 +1,5 @@
 /* Policy settings: their descriptions, and conversion between API values, form input and display text. */
+import * as format from "./format.js";
 import * as labels from "./labels.js";
 
 const choice = (description, choices) => ({ description, kind: "choice", choices });
@@ -60,11 +61,16 @@ export function fromInput(name, value) {
   return trimmed;
 }
 
+const UNSET = { strategy: "automatic", windows: "any time", max_cost: "no limit", daily_budget: "no limit", daily_compute: "no limit" };
+const DOLLARS = ["max_cost", "daily_budget"];
+
 export function displayValue(name, value) {
-  if (name === "actions" && Array.isArray(value)) return value.map(labels.action).join(", ") || "none";
-  if (value === null || value === undefined || value === "") return "none";
+  const unset = UNSET[name] ?? "none";
+  if (name === "actions" && Array.isArray(value)) return value.map(labels.action).join(", ") || unset;
+  if (value === null || value === undefined || value === "") return unset;
   if (typeof value === "boolean") return value ? "yes" : "no";
-  return toInput(name, value) || "none";
+  if (DOLLARS.includes(name)) return format.money(Number(value));
+  return toInput(name, value) || unset;
 }
 
 export const settingRows = (settings) =>

@@ -6,7 +6,7 @@ export function describeValueProof(proof) {
   const total = proof.groups + proof.spark_groups;
   if (!total) return "";
   const compared = proof.groups_compared + (proof.commits_compared ? proof.spark_groups : 0);
-  return `${format.plural(total, "file group")}: row counts compared in all, values compared in ${format.count(compared)}`;
+  return `${format.plural(total, "group")}, rows counted in all, values compared in ${format.count(compared)}`;
 }
 
 export function describeFailures(proof) {

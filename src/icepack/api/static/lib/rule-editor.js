@@ -151,6 +151,6 @@ function toOverride(rule, field, hasSchedule) {
 function errorText(message) {
   if (/at least 1 (character|item)/.test(message)) return "This field is required.";
   if (message.startsWith("Extra inputs")) return "Unknown setting.";
-  const text = message.replace(/^does not fit: /, "").replace(/^Input should be/, "should be");
+  const text = message.replace(/^is invalid: /, "").replace(/^Input should be/, "should be");
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`.replace(/\.\.$/, ".");
 }

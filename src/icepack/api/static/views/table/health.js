@@ -23,7 +23,7 @@ export const healthMixin = () => ({
   get totalCost() {
     const costs = this.actions.map((action) => action.cost);
     const sum = (name) => costs.reduce((total, cost) => total + cost[name], 0);
-    return `Total: about ${format.duration(sum("duration_seconds"))}, about ${format.money(sum("dollars"))}`;
+    return `Estimated total: ${format.duration(sum("duration_seconds"))}, ${format.money(sum("dollars"))}`;
   },
 
   get deleteRows() {
@@ -76,8 +76,8 @@ function actionFacts({ points, effect, cost, conflict_probability: conflict }) {
   return [
     ...(points ? [{ name: "Score gain", text: `+${roundPoints(points)} points` }] : []),
     ...effects,
-    { name: "Estimated duration", text: format.duration(cost.duration_seconds) },
-    { name: "Estimated cost", text: format.money(cost.dollars) },
-    { name: "Conflict probability", text: format.percent(conflict) },
+    { name: "Duration", text: format.duration(cost.duration_seconds) },
+    { name: "Cost", text: format.money(cost.dollars) },
+    { name: "Conflict risk", text: format.percent(conflict) },
   ];
 }
