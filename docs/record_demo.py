@@ -27,7 +27,7 @@ def main() -> int:
         recording.print("$ make demo", style="bold")
         code = run_command(cli, ["demo", "--dir", "demo-lake"], "icepack")
         text = recording.export_svg(title="make demo", clear=False, font_aspect_ratio=0.61)
-    # No picture of ours loads a font, or anything, from elsewhere.
+    # The picture must not load fonts, or anything else, from other hosts.
     text = re.sub(r"@font-face \{.*?\}", "", text, flags=re.DOTALL).replace("Fira Code", "monospace")
     PICTURE.parent.mkdir(exist_ok=True)
     PICTURE.write_text(text)

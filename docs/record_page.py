@@ -1,4 +1,4 @@
-"""Takes the README's pictures of the page: `.venv/bin/python docs/record_page.py FOLDER`, with a lake made there."""
+"""Takes the screenshots for the README: `.venv/bin/python docs/record_page.py FOLDER`, where FOLDER keeps the lake."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PICTURES = {
 }
 
 
-def take(browser: Browser, url: str, name: str) -> None:
+def take_screenshot(browser: Browser, url: str, name: str) -> None:
     path, complete, scheme = PICTURES[name]
     context = browser.new_context(viewport=SIZE, color_scheme=scheme, locale="en-US", timezone_id="Europe/Berlin")  # type: ignore[arg-type]
     page = context.new_page()
@@ -42,7 +42,7 @@ def main(folder: Path) -> None:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=find_or_install(), args=list(FLAGS))
             for name in PICTURES:
-                take(browser, server.url, name)
+                take_screenshot(browser, server.url, name)
             browser.close()
     finally:
         server.stop()

@@ -3,13 +3,14 @@
 IcepackError
 ├── UsageError               the call or the configuration is wrong; exit code 2
 │   ├── ConfigError          an invalid file, key or variable
-│   │   └── InvalidOverride      an invalid policy or schedule set through the API (api.overrides.validation)
+│   │   └── InvalidOverride  an invalid policy or schedule set through the API (api.overrides.validation)
 │   ├── MissingExtra         an optional dependency is not installed
 │   ├── InvalidTableName     a name that cannot be parsed
 │   ├── TableNotFound        no table matches the name
 │   ├── AmbiguousTable       several tables match the name
 │   ├── InvalidFilter        a partition filter that cannot be parsed
 │   ├── InvalidOption        an option that the action does not have, or an invalid value
+│   │   └── InvalidParameter  an invalid parameter of an API request (api.errors)
 │   ├── JobNotFound          no job has the id (domain.job)
 │   ├── JobStateConflict     the job's state does not allow the change (domain.job)
 │   ├── IdempotencyKeyReused  the key belongs to another request (domain.job)

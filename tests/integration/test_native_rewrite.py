@@ -122,7 +122,7 @@ class TestDifficultTables:
             "SELECT 3, named_struct('a', NULL), named_struct('k', NULL, 's', NULL), array(), array(array(), NULL), "
             "named_struct('s', NULL), map()",
         ]
-        lake.append(table, " UNION REWRITE_ALL ".join(rows))
+        lake.append(table, " UNION ALL ".join(rows))
         for path in ("s", "d.s", "l.element", "ll.element.element", "e.s", "m.value"):
             lake.sql(f"ALTER TABLE {table} ADD COLUMN {path}.b INT")
             lake.sql(f"ALTER TABLE {table} DROP COLUMN {path}.a")

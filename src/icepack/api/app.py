@@ -57,7 +57,7 @@ MAX_STREAM_SECONDS = 3600.0
 FAILURES_PER_SECOND = 0.5
 FAILURE_BURST = 20
 # The stream comes before the jobs, because /jobs/{job_id} would match /jobs/stream.
-_ROUTES = (probes, session, stream, jobs, submit, tables, fleet, policies, schedules, settings, keys)
+ROUTE_MODULES = (probes, session, stream, jobs, submit, tables, fleet, policies, schedules, settings, keys)
 
 
 def build_api(
@@ -79,7 +79,7 @@ def build_api(
     )
     api.state.stream_seconds = stream_seconds
     register_error_handlers(api)
-    for module in _ROUTES:
+    for module in ROUTE_MODULES:
         api.include_router(module.router.api_router, prefix=BASE_PATH)
     api.include_router(probes.router.api_router, include_in_schema=False)
     serve_page(api)

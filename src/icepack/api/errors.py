@@ -73,6 +73,14 @@ class RequestRejected(Refused):
         self.slug = slug
 
 
+class InvalidParameter(InvalidOption):
+    """An invalid parameter of a request; `field` names it."""
+
+    def __init__(self, field: str, message: str, remedy: str = "") -> None:
+        super().__init__(message, remedy)
+        self.field = field
+
+
 @dataclass(frozen=True, slots=True)
 class ProblemType:
     slug: str
@@ -152,6 +160,8 @@ def render_error(exc: IcepackError, path: str) -> Response:
 def _extra_members(exc: IcepackError) -> dict[str, Any]:
     if isinstance(exc, InvalidOverride):
         return {"field": exc.errors[0]["field"], "errors": exc.errors}
+    if isinstance(exc, InvalidParameter):
+        return {"field": exc.field}
     return {"estimate": to_json(exc.estimate)} if isinstance(exc, CostLimitExceeded) else {}
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from icepack.api.errors import InvalidParameter
 from icepack.domain.access import matches_glob
 from icepack.domain.actions import ActionKind
 from icepack.domain.health import IssueCode
 from icepack.domain.ports.table_cache import TableSummary
 from icepack.domain.table import TableId
-from icepack.errors import InvalidOption
 from icepack.service.views.table_index import TableListEntry, TableListing
 
 Sort = Literal[
@@ -142,6 +142,5 @@ def decode_cursor(cursor: str) -> Position:
         value, name = json.loads(base64.urlsafe_b64decode(cursor.encode()))
         return int(value), TableId.parse(name)
     except (ValueError, TypeError, AttributeError, OverflowError, binascii.Error, RecursionError, UnicodeError) as exc:
-        raise InvalidOption(
-            "Invalid cursor.", "Pass the next_cursor of a page, or omit it to get the first page."
-        ) from exc
+        remedy = "Pass the next_cursor of a page, or omit it to get the first page."
+        raise InvalidParameter("cursor", "Invalid cursor.", remedy) from exc

@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from icepack.api.app import build_api
+from icepack.api.app import ROUTE_MODULES, build_api
 from icepack.api.auth.api_keys import generate_key
 from icepack.api.schemas.examples.requests import REQUESTS
 from icepack.api.schemas.jobs import CompactRequest, MaintainRequest, RunActionRequest
@@ -102,7 +102,10 @@ def test_every_operation_has_a_summary_and_an_example(name: str) -> None:
         assert content["examples"]
 
 
-@pytest.mark.parametrize("route", [route for route in API.routes if getattr(route, "response_model", None)], ids=str)
+ROUTES = [route for module in ROUTE_MODULES for route in module.router.api_router.routes if route.response_model]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{'/'.join(route.methods)} {route.path}")
 def test_every_response_example_matches_its_schema(route: Any) -> None:
     example = next(iter(route.responses[route.status_code]["content"].values()))["example"]
     TypeAdapter(route.response_model).validate_python(example)

@@ -447,7 +447,7 @@ class TestProgress:
 
 
 class TestLoop:
-    def test_it_works_through_the_queue_until_it_is_told_to_stop(self, jobs: FlakyStore, history: FlakyStore) -> None:
+    def test_it_runs_queued_jobs_until_it_is_stopped(self, jobs: FlakyStore, history: FlakyStore) -> None:
         submitted = [submit(jobs), submit(jobs, OTHER)]
         one = build_worker(jobs, history, succeed)
         thread = threading.Thread(target=one.run_until_stopped)

@@ -7,6 +7,7 @@ from typing import Annotated
 from starlette.responses import Response
 
 from icepack.api.dependencies import Caller, IdempotencyKey, Operator, TableName, example_body
+from icepack.api.errors import InvalidParameter
 from icepack.api.presenters.jobs import present_accepted_job
 from icepack.api.requests import (
     build_action_request,
@@ -31,7 +32,6 @@ from icepack.domain.access import Role
 from icepack.domain.actions import ActionKind, Strategy
 from icepack.domain.job import Submission, SubmissionOutcome
 from icepack.domain.table import TableId
-from icepack.errors import InvalidOption
 from icepack.service.runs.cost_limit import CostLimitExceeded
 from icepack.service.submission import AcceptedJob, ActionRequest
 
@@ -120,9 +120,8 @@ def _select_actions(caller: Caller, request: MaintainRequest) -> dict[TableId, l
     }
     selected = {table: kinds for table, kinds in found.items() if kinds}
     if len(selected) > MAX_TABLES:
-        raise InvalidOption(
-            f"The request selects {len(selected):,} tables.", f"Select at most {MAX_TABLES} with one request."
-        )
+        message = f"The request selects {len(selected):,} tables."
+        raise InvalidParameter("tables", message, f"Select at most {MAX_TABLES} with one request.")
     for table in selected:
         caller.require_role(Role.OPERATOR, table)
     return selected

@@ -82,7 +82,7 @@ export const canRetry = (job, session) => !isActive(job) && session.hasRole("ope
 /* Asks for confirmation; returns whether the cancellation was requested. */
 export async function cancel(job) {
   const confirmed = await confirm({
-    title: `Cancel ${labels.action(job.action.kind).toLowerCase()} on ${job.table_name}?`,
+    title: `Cancel the ${labels.action(job.action.kind).toLowerCase()} job on ${job.table_name}?`,
     text:
       job.state === "running"
         ? "The job stops within seconds, before its next commit. Commits that it has already made are kept; nothing is left half done."
