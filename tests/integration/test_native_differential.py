@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from pyiceberg.conversions import from_bytes
-from pyiceberg.types import DoubleType, FloatType, LongType, PrimitiveType
+from pyiceberg.types import DoubleType, FloatType, LongType, PrimitiveType, UUIDType
 
 from icepack.domain.actions import Compact, RewriteEngine
 from icepack.domain.run import RunRecord, RunState
@@ -156,6 +156,8 @@ def combine_metrics(lake: Lake, table: TableId) -> dict[str, Any]:
     """Combines the metrics of all files, as a reader that skips files by them would see them.
 
     A column has no upper bound if one of the files has none: no truncation of `ff ff ff …` is greater than it.
+    UUIDs are left out: Iceberg's comparator takes `fc…` for less than `4e…`, Parquet's does not, so that the bounds of
+    Spark's files depend on how rows are spread. The value check compares those of native outputs with their rows.
     """
     schema = lake.catalogs.load(table).schema()
     kinds = {field_id: field.field_type for field_id, field in schema._lazy_id_to_field.items()}
@@ -174,6 +176,8 @@ def combine_metrics(lake: Lake, table: TableId) -> dict[str, Any]:
                 found[name][number] += value
         for side, name, better in (("lower", "lower_bounds", min), ("upper", "upper_bounds", max)):
             for number, raw in (file[name] or {}).items():
+                if isinstance(kinds.get(number), UUIDType):
+                    continue
                 value = _comparable(kinds.get(number), bytes(raw))
                 found[side][number] = better(found[side].get(number, value), value)
             unbounded[side] |= _columns_with_values(file) - (file[name] or {}).keys()

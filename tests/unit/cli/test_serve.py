@@ -27,13 +27,17 @@ def test_listening_on_all_interfaces_without_authentication_is_refused(call: Cal
     assert "without authentication" in answer.err
 
 
-def test_a_port_in_use_is_reported(call: Call, lake: Path) -> None:
+def test_a_port_in_use_is_reported(lake: Path, tmp_path: Path) -> None:
+    """In a process of its own: the server needs an event loop, and a browser test may have one in this process."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
-        answer = call("api", "--port", str(holder.getsockname()[1]))
-    assert answer.code == 1
-    assert "cannot listen" in answer.err
+        command = [sys.executable, "-m", "icepack.cli.main", "api", "--port", str(holder.getsockname()[1])]
+        answer = subprocess.run(
+            command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=False
+        )
+    assert answer.returncode == 1
+    assert "cannot listen" in answer.stderr
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
