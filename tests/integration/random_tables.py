@@ -336,6 +336,7 @@ def fixed_scenarios() -> dict[str, TableScenario]:
     equality_delete = Step("equality_delete_in_partition", seed=1, first=400)
     return {
         "copied": TableScenario(2, flat, "", small_row_groups, (append(flat, 0), append(flat, 200))),
+        "merged": TableScenario(2, flat, "", {}, (append(flat, 0), append(flat, 200))),
         "hive": TableScenario(2, flat, "p", {}, (append(flat, 0), hive, equality_delete)),
         "hive, stored": TableScenario(3, flat, "p", {}, (append(flat, 0), replace(hive, stored="stored"))),
         "nested default": TableScenario(3, deep, "", {}, (append(deep, 0), append(deep, 200), default)),
