@@ -11,9 +11,13 @@ from typing import Any, Self, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
-import httpx
-from httpx_sse import EventSource, connect_sse
 from pydantic import BaseModel
+
+try:
+    import httpx
+    from httpx_sse import EventSource, connect_sse
+except ModuleNotFoundError as error:
+    raise ImportError("icepack.client needs httpx. Install it: pip install 'icepack[client]'") from error
 
 from icepack.api.schemas.errors import Problem
 from icepack.api.schemas.fleet import AuditPage, CostView, LocksView, OverviewView

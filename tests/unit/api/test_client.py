@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,3 +102,10 @@ def test_wait_ends_with_the_job_or_the_timeout(client: Client, service: Service)
 def test_unreachable_service(tmp_path: Path) -> None:
     with Client("http://127.0.0.1:1") as client, pytest.raises(EnvironmentFault, match="Cannot reach the API"):
         client.health()
+
+
+def test_a_missing_http_library_is_named_with_its_extra() -> None:
+    code = "import sys; sys.modules['httpx'] = None; import icepack.client"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert answer.returncode == 1
+    assert "pip install 'icepack[client]'" in answer.stderr
