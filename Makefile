@@ -37,17 +37,17 @@ hooks: $(STAMP) ## install the pre-commit hooks of .pre-commit-config.yaml (10 s
 demo: $(STAMP) ## build a sample lake, heal it, show before and after
 	@$(BIN)/icepack demo --dir $(LAKE)
 
-check: $(STAMP) ## lint, types, import contracts, Java sources (1 min)
+check: $(STAMP) ## lint, types, import contracts, Java sources (30 s)
 	@$(BIN)/ruff format --check --quiet . || { echo "Run 'make format'."; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python scripts/compile_java.py
 
-test-fast: check ## check, then the tests that need no Spark, no PostgreSQL and no browser (2 min)
+test-fast: check ## check, then the tests that need no Spark, no PostgreSQL and no browser (minutes)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not spark and not postgres and not browser" tests/unit tests/contract
 
-test: check ## check, then every test (30 min)
+test: check ## check, then every test
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --cov --cov-report= tests
 	@$(BIN)/coverage report --fail-under=85 --format=total
 	@$(BIN)/coverage report --include='src/icepack/domain/*' --fail-under=95
