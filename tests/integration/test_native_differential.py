@@ -157,7 +157,7 @@ def combine_metrics(lake: Lake, table: TableId) -> dict[str, Any]:
 
     A column has no upper bound if one of the files has none: no truncation of `ff ff ff …` is greater than it.
     UUIDs are left out: Iceberg's comparator takes `fc…` for less than `4e…`, Parquet's does not, so that the bounds of
-    Spark's files depend on how rows are spread. The value check compares those of native outputs with their rows.
+    Spark's files depend on how rows are spread. Of native outputs only those that the value check samples are verified.
     """
     schema = lake.catalogs.load(table).schema()
     kinds = {field_id: field.field_type for field_id, field in schema._lazy_id_to_field.items()}
